@@ -1,0 +1,1 @@
+"""The corpus: one schedule a file, as JSON lines."""

@@ -1,0 +1,1 @@
+"""Caches with one legal oddity each: the kit must pass every one."""

@@ -1,0 +1,1 @@
+"""Caches with one illegal edit each: the kit must catch every one."""
