@@ -1,0 +1,30 @@
+# `make check` judges the default target from nothing; `make test` runs what CI runs.
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: check test soak clean
+
+check: .venv/.installed
+	$(BIN)/milepost run
+
+test: .venv/.installed
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+
+soak: .venv/.installed
+	$(BIN)/pytest -m soak
+
+clean:
+	rm -rf .venv build dist milepost.egg-info
+
+# setuptools comes first, pinned: the build then uses it instead of whatever is newest.
+.venv/.installed: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Milepost needs Python 3.11 or newer, and there is no '$(PYTHON)' here: name one with 'make PYTHON=...'." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Milepost needs Python 3.11 or newer, and $(PYTHON) is %d.%d: name another with \"make PYTHON=...\"." % sys.version_info[:2])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test]'
+	@touch $@
