@@ -11,7 +11,7 @@ check: .venv/.installed
 test: .venv/.installed
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -n 2
 
 soak: .venv/.installed
