@@ -1,0 +1,397 @@
+"""The reference: one full and one recurrent group over two dictionaries, with a deterministic policy.
+
+Where the seam leaves a choice, the simplest correct one is taken: literal landing, leases until the end, least
+recently used first. Every decision is a method of its own, which liberties and mutants override.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from milepost.reference.declaration import declare
+from milepost.reference.requests import Flight, FrozenSlot, Plan, Request
+from milepost.reference.store import PrefixStore
+from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Landing, Launched, Phase, Refused, ResetDone
+from milepost.spec.capabilities import Capabilities, Configuration
+from milepost.spec.geometry import columns_for, floor_to, lies_on
+from milepost.spec.resume import deepest, longest_possible
+from milepost.spec.seam import Holding
+from milepost.spec.words import NULL, Cell, Namespace
+
+
+class ReferenceCache(PrefixStore):
+    """An adapter at the seam that freezes at branch points and at the last boundary of a prompt."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration)
+        self.requests: dict[str, Request] = {}
+        self.names: dict[int, str] = {}
+        self.planned: list[Request] = []
+        self.flights: list[Flight] = []
+        self.opened = 0
+        self.steps = 0
+        self._capabilities = self.declare()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this cache is and can do."""
+        return self._capabilities
+
+    def declare(self) -> Capabilities:
+        """Return the capabilities for this configuration."""
+        return declare(self.configuration, self.grid, self.pools_of_groups)
+
+    # Open: look up and lease.
+
+    def open(
+        self, request: str, tokens: tuple[int, ...], namespace: Namespace, content: Mapping[int, str]
+    ) -> Hit | Refused:
+        """Look up the deepest boundary that both groups can resume at, and lease it."""
+        if reason := self.objection(tokens):
+            return Refused(reason)
+        claim = self.enrol(request, tokens, namespace, content)
+        shared = self.matched(claim)
+        claim.hit = self.hit_length(claim, shared)
+        claim.length = claim.landed = claim.hit
+        claim.branch = self.branch_point(claim, shared)
+        self.lease_hit(claim)
+        return Hit(claim.hit, claim.table())
+
+    def objection(self, tokens: tuple[int, ...]) -> str:
+        """Return why a prompt is not admitted, '' where it is."""
+        if len(self.requests) >= self.configuration.max_live:
+            return "too-many-requests"
+        return "" if self.fits(tokens, hit=0) else "prompt-too-long"
+
+    def fits(self, tokens: tuple[int, ...], hit: int) -> bool:
+        """Tell whether a prompt could run alone: its pages, its live slot, and the snapshot that it restores from."""
+        needs = self.needs(columns_for(self.page_size, len(tokens)), 2 if hit else 1)
+        return all(count <= len(self.pools[pool].occupants) for pool, count in needs.items())
+
+    def enrol(
+        self, name: str, tokens: tuple[int, ...], namespace: Namespace, content: Mapping[int, str]
+    ) -> Request:
+        """Register a request that holds nothing yet."""
+        self.opened += 1
+        claim = Request(
+            name, self.opened, self.epoch, tuple(sorted(namespace)), list(tokens), dict(content), len(tokens)
+        )
+        self.requests[name] = claim
+        self.names[claim.serial] = name
+        return claim
+
+    def hit_length(self, claim: Request, shared: int) -> int:
+        """Return the deepest n that is on the grid, has its pages and its snapshot, and leaves room to run."""
+        offers = (
+            self.on_grid,
+            lambda n: self.key(claim, n) in self.snapshots,
+            lambda n: self.fits(tuple(claim.tokens), hit=n),
+        )
+        return deepest(self.longest_hit(claim, shared), offers)
+
+    def longest_hit(self, claim: Request, shared: int) -> int:
+        """Return the length that no hit may exceed."""
+        return longest_possible(claim.prompt, shared)
+
+    def branch_point(self, claim: Request, shared: int) -> int:
+        """Return where the KV match ends beyond the hit, floored to the grid; 0 where it does not."""
+        point = floor_to(self.grid, max(0, self.longest_hit(claim, shared)))
+        return point if point > claim.hit else 0
+
+    def lease_hit(self, claim: Request) -> None:
+        """Lease the pages of a hit and protect its snapshot; only what is used becomes recent."""
+        for column in range(columns_for(self.page_size, claim.hit)):
+            entry = self.pages[self.key(claim, (column + 1) * self.page_size)]
+            claim.columns.append(entry.cell)
+            self.lease_page(claim, column, entry)
+            self.touch(entry)
+        if claim.hit:
+            snapshot = self.snapshots[self.key(claim, claim.hit)]
+            self.protect_snapshot(claim, snapshot)
+            self.touch(snapshot)
+
+    # Extend: plan one step of one request.
+
+    def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
+        """Plan tokens [length, to): pages, the live slot at first, and a frozen slot where one is wanted and had."""
+        claim = self.requests[request]
+        if claim.planned or to <= claim.length:
+            return Refused("no-progress")
+        pages = columns_for(self.page_size, to) - len(claim.columns)
+        if reason := self.shortage(pages, int(claim.live == NULL)):
+            return Refused(reason)
+        claim.planned = Plan(claim.length, to)
+        self.planned.append(claim)
+        claim.columns += [self.page_cells.allocate(claim.serial) for _ in range(pages)]
+        self.grant_live(claim)
+        self.plan_freeze(claim, claim.planned)
+        return self.grant(claim, claim.planned)
+
+    def needs(self, pages: int, slots: int) -> dict[str, int]:
+        """Return cells by pool for some pages and slots."""
+        needs = Counter({self.page_cells.pool.name: pages})
+        needs[self.slot_cells.pool.name] += slots
+        return needs
+
+    def shortage(self, pages: int, slots: int) -> str:
+        """Make room for a step and return '', or why there is none: nothing that a request holds has changed then."""
+        for pool, count in self.needs(pages, slots).items():
+            if not self.make_room(self.pools[pool], count):
+                return "no-page" if pool == self.page_cells.pool.name else "no-slot"
+        return ""
+
+    def grant_live(self, claim: Request) -> None:
+        """Grant the live slot if there is none: cold, or to be restored from the protected snapshot."""
+        if claim.live != NULL:
+            return
+        if claim.source:
+            claim.live = self.slot_cells.restore(claim.serial, claim.hit, claim.source.cell)
+        else:
+            claim.live = self.slot_cells.admit(claim.serial)
+
+    def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
+        """Return where a step over [start, stop) should freeze: the branch point, the prompt's last boundary."""
+        last = floor_to(self.grid, max(0, claim.prompt - 1))
+        return [point for point in (claim.branch, last) if start < point <= stop]
+
+    def plan_freeze(self, claim: Request, plan: Plan) -> None:
+        """Let a step freeze at the deepest wanted point, if a slot can be had without waiting."""
+        point = max(self.freeze_points(claim, plan.start, plan.stop), default=0)
+        if not point or self.key(claim, point) in self.snapshots or not self.vacate_frozen(claim):
+            return
+        if self.make_room(self.slot_cells.pool, 1):
+            plan.frozen = claim.frozen = self.freeze_slot(claim, point, plan.start, plan.stop)
+
+    def vacate_frozen(self, claim: Request) -> bool:
+        """Give up a frozen slot for a later one; false while the step that writes it is in flight."""
+        if claim.frozen is None:
+            return True
+        if claim.frozen.position > claim.landed:
+            return False
+        self.slot_cells.vacate("supersede", claim.frozen.cell, request=claim.serial)
+        claim.frozen = None
+        return True
+
+    def freeze_slot(self, claim: Request, position: int, start: int, stop: int) -> FrozenSlot:
+        """Grant the slot for a snapshot at `position` of a step over [start, stop)."""
+        return FrozenSlot(position, self.slot_cells.freeze(claim.serial, position, start, stop, self.grid))
+
+    def grant(self, claim: Request, plan: Plan) -> Grant:
+        """Return the answer to a planned extend."""
+        frozen = (("state", plan.frozen.cell, plan.frozen.position),) if plan.frozen else ()
+        return Grant(plan.stop, claim.table(), frozen, {"state": claim.live})
+
+    # Launch and land.
+
+    def launch(self) -> Launched:
+        """Start all planned extends as one step, after one phase that zeroes and restores fresh live slots."""
+        self.steps += 1
+        planned, self.planned = self.planned, []
+        spans = tuple((claim, plan.start, plan.stop) for claim in planned if (plan := claim.planned))
+        flight = Flight(self.steps, spans, tuple(cell for claim in planned for cell in self.touched_cells(claim)))
+        phases = self.first_phases(planned)
+        self.flights.append(flight)
+        for pool, index in flight.cells:
+            self.pools[pool].in_flight[index] += 1
+        for claim, _, stop in spans:
+            claim.length, claim.planned = stop, None
+            claim.in_flight += 1
+        return Launched(flight.step, phases)
+
+    def first_phases(self, planned: list[Request]) -> tuple[Phase, ...]:
+        """Return the zeroings and restores of the live slots that have no content yet."""
+        pool = self.slot_cells.pool.name
+        fresh = [claim for claim in planned if not claim.live_is_set]
+        copies = tuple((pool, claim.source.cell, claim.live) for claim in fresh if claim.source)
+        zeros = tuple((pool, claim.live) for claim in fresh if not claim.source)
+        for claim in fresh:
+            claim.live_is_set = True
+        return (Phase(copies, zeros),) if fresh else ()
+
+    def touched_cells(self, claim: Request) -> list[Cell]:
+        """Return the cells that the planned step of a request reads or writes."""
+        slots = [claim.live]
+        slots += [claim.source.cell] if claim.source and not claim.live_is_set else []
+        slots += [claim.planned.frozen.cell] if claim.planned and claim.planned.frozen else []
+        pages = [(self.page_cells.pool.name, index) for index in claim.columns]
+        return pages + [(self.slot_cells.pool.name, index) for index in slots]
+
+    def land(
+        self, step: int, accepted: Mapping[str, int], sampled: Mapping[str, tuple[int, ...]]
+    ) -> Landing:
+        """Count a step's tokens as computed, end its restores, and finish the requests that were waiting for it."""
+        flight = next(flight for flight in self.flights if flight.step == step)
+        self.flights.remove(flight)
+        for pool, index in flight.cells:
+            self.pools[pool].in_flight[index] -= 1
+        for claim, _, stop in flight.spans:
+            claim.in_flight -= 1
+            claim.tokens += sampled.get(claim.name, ())
+            self.land_request(claim, stop)
+        return Landing({claim.name: claim.table() for claim, _, _ in flight.spans})
+
+    def land_request(self, claim: Request, stop: int) -> None:
+        """Record one request's landed tokens; nothing of a closed request outlives its last landing."""
+        claim.landed = stop
+        self.slot_cells.advance(claim.live, claim.serial, stop)
+        self.release_snapshot(claim)
+        if claim.closing and not claim.in_flight:
+            self.finish(claim)
+
+    # Snapshots and publishing.
+
+    def freeze(self, request: str) -> Frozen | Refused:
+        """Copy the live slot into a frozen one at the request's current length."""
+        claim = self.requests[request]
+        if claim.in_flight or claim.planned:
+            return Refused("in-flight")
+        if claim.live == NULL or (claim.frozen and claim.frozen.position == claim.length):
+            return Refused("nothing-to-freeze")
+        if not lies_on(self.grid, claim.length):
+            return Refused("unaligned")
+        if not claim.frozen and not self.make_room(self.slot_cells.pool, 1):
+            return Refused("no-slot")
+        self.vacate_frozen(claim)
+        claim.frozen = self.freeze_slot(claim, claim.length, claim.length, claim.length)
+        copy = (self.slot_cells.pool.name, claim.live, claim.frozen.cell)
+        return Frozen(claim.length, (("state", claim.frozen.cell),), claim.table(), phases=(Phase((copy,)),))
+
+    def publish(self, request: str) -> Landing | Refused:
+        """Publish whole landed pages, and donate the frozen slot if its pages are there."""
+        claim = self.requests[request]
+        self.publish_landed(claim)
+        return Landing({claim.name: claim.table()})
+
+    def publish_landed(self, claim: Request) -> None:
+        """Publish what a request has computed so far."""
+        self.publish_pages(claim)
+        frozen = claim.frozen
+        if frozen is None or frozen.position > self.publishable(claim):
+            return
+        if not self.donate("donate", claim, frozen.cell, frozen.position):
+            self.slot_cells.vacate("return", frozen.cell, request=claim.serial)
+        claim.frozen = None
+
+    def donate_final(self, claim: Request) -> None:
+        """Donate the live slot of a request that closes at a boundary."""
+        length = claim.landed
+        if claim.live == NULL or not length or length > self.publishable(claim) or not self.may_end_at(length):
+            return
+        if self.slot_cells[claim.live].endpoint == length and self.donate("donate final", claim, claim.live, length):
+            claim.live = NULL
+
+    def may_end_at(self, length: int) -> bool:
+        """Tell whether a final state may be donated at `length`."""
+        return lies_on(self.grid, length)
+
+    # The end of a request.
+
+    def close(self, request: str, keep: bool) -> Landing:
+        """End a request, at once or when its last step lands."""
+        return self.depart(self.requests[request], keep)
+
+    def preempt(self, request: str) -> Landing:
+        """Give up all cells of a request and publish nothing."""
+        return self.depart(self.requests[request], keep=False)
+
+    def depart(self, claim: Request, keep: bool) -> Landing:
+        """Take a request off the list; what a step in flight may touch is kept until it lands."""
+        del self.requests[claim.name]
+        self.drop_plan(claim)
+        claim.closing, claim.keep = True, keep
+        if not claim.in_flight:
+            self.finish(claim)
+        return Landing({claim.name: claim.table()})
+
+    def drop_plan(self, claim: Request) -> None:
+        """Return what was granted for a step that will not be launched."""
+        plan, claim.planned = claim.planned, None
+        if plan is None:
+            return
+        self.planned.remove(claim)
+        self.return_columns(claim, columns_for(self.page_size, plan.start))
+        if plan.frozen:
+            self.return_frozen(claim)
+
+    def finish(self, claim: Request) -> None:
+        """Publish what is left if that is wanted, and return the rest."""
+        if claim.keep:
+            self.publish_landed(claim)
+            self.donate_final(claim)
+        self.give_up(claim)
+
+    def give_up(self, claim: Request) -> None:
+        """Return every cell that a request still holds, and end its leases."""
+        self.return_columns(claim, 0)
+        self.return_frozen(claim)
+        self.return_live(claim)
+        self.release_snapshot(claim)
+        del self.names[claim.serial]
+
+    def return_columns(self, claim: Request, kept: int) -> None:
+        """Give up all columns but the first `kept`, the last one first, so that it is granted again last."""
+        while len(claim.columns) > kept:
+            index = claim.columns.pop()
+            if len(claim.columns) in claim.leases:
+                self.release_page(claim, len(claim.columns))
+            else:
+                self.page_cells.vacate("return", index, request=claim.serial)
+
+    def return_frozen(self, claim: Request) -> None:
+        """Return the frozen slot, if there is one."""
+        frozen, claim.frozen = claim.frozen, None
+        if frozen:
+            self.slot_cells.vacate("return", frozen.cell, request=claim.serial)
+
+    def return_live(self, claim: Request) -> None:
+        """Return the live slot, if there is one."""
+        live, claim.live = claim.live, NULL
+        if live != NULL:
+            self.slot_cells.vacate("return", live, request=claim.serial)
+
+    # The cache as a whole.
+
+    def reset(self) -> ResetDone:
+        """Forget everything published; open requests run on and publish nothing more."""
+        self.forget_all()
+        return ResetDone(True)
+
+    def evict(self, group: str, cells: int) -> Evicted:
+        """Evict the least recently used cells of a group, and the snapshots that fall with them."""
+        pool = self.pools[self.pools_of_groups[group]]
+        given_up: list[Cell] = []
+        for _ in range(cells):
+            given_up += self.evict_least_recent(pool)
+        return Evicted(tuple(given_up))
+
+    def inventory(self) -> dict[Cell, Holding]:
+        """Return the ownership state of every cell."""
+        return {
+            (name, index): Holding(cell.state, self.names.get(cell.owner, ""), cell.endpoint, cell.leases)
+            for name, pool in self.pools.items()
+            for index, cell in enumerate(pool.occupants)
+        }
+
+
+class ExplicitCache(ReferenceCache):
+    """A cache whose steps freeze nothing by themselves: snapshots are asked for, or come from a close."""
+
+    def declare(self) -> Capabilities:
+        """Return the capabilities, without freezes inside a step."""
+        return replace(super().declare(), mid_prefill_freeze=False)
+
+    def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
+        """Return no point: nobody asked."""
+        return []
+
+
+def make(configuration: Configuration) -> ReferenceCache:
+    """Build the reference."""
+    return ReferenceCache(configuration)
+
+
+def make_explicit(configuration: Configuration) -> ExplicitCache:
+    """Build the reference that only freezes when asked."""
+    return ExplicitCache(configuration)

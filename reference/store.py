@@ -1,0 +1,251 @@
+"""The two dictionaries, published pages and snapshots by prefix, and how cells enter, serve and leave them.
+
+A snapshot and the page that ends where it does have the same key. Use is ordered by a logical clock that no two
+entries share, so the least recently used entry is always one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from milepost.reference.pools import PageCells, Pool, SlotCells
+from milepost.reference.requests import Entry, Key, Request
+from milepost.spec.capabilities import Configuration
+from milepost.spec.geometry import boundary_grid, floor_to, lies_on
+from milepost.spec.ownership import PageState, SlotState
+from milepost.spec.words import Cell
+
+
+class PrefixStore:
+    """Pools and published prefixes; it decides nothing about requests."""
+
+    pools_of_groups: ClassVar[dict[str, str]] = {"kv": "kv", "state": "state"}
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.page_size = configuration.page_size
+        self.grid = self.make_grid()
+        sizes = configuration.pools
+        self.pools = {name: Pool(name, sizes[name]) for name in dict.fromkeys(self.pools_of_groups.values())}
+        self.page_cells = PageCells(self.pools[self.pools_of_groups["kv"]])
+        self.slot_cells = SlotCells(self.pools[self.pools_of_groups["state"]])
+        self.pages: dict[Key, Entry] = {}
+        self.snapshots: dict[Key, Entry] = {}
+        self.clock = 0
+        self.epoch = 0
+
+    def make_grid(self) -> int:
+        """Return the distance between two boundaries."""
+        return boundary_grid(self.configuration.page_size, self.configuration.chunk_size)
+
+    # Finding.
+
+    def key(self, request: Request, length: int) -> Key:
+        """Return what the first `length` tokens of a request are found by."""
+        return request.namespace, request.identities(length)
+
+    def matched(self, request: Request) -> int:
+        """Return the length of the longest run of published pages from token 0."""
+        for end in range(self.page_size, len(request.tokens) + 1, self.page_size):
+            if self.key(request, end) not in self.pages:
+                return end - self.page_size
+        return floor_to(self.page_size, len(request.tokens))
+
+    def touch(self, entry: Entry) -> None:
+        """Make an entry the most recently used one."""
+        entry.stamp = self.tick()
+
+    def tick(self) -> int:
+        """Return the next value of the logical clock."""
+        self.clock += 1
+        return self.clock
+
+    # Leases.
+
+    def lease_page(self, request: Request, column: int, entry: Entry) -> None:
+        """Let a request read a published page at one of its columns."""
+        self.page_cells.lease(entry.cell)
+        request.leases[column] = entry
+
+    def release_page(self, request: Request, column: int) -> None:
+        """End a request's lease; a page that was forgotten meanwhile is freed by its last reader."""
+        entry = request.leases.pop(column)
+        self.page_cells.release(entry.cell)
+        if self.pages.get(entry.key) is not entry and self.page_cells.evictable(entry.cell):
+            self.discard_page(entry, dependents=0)
+
+    def protect_snapshot(self, request: Request, entry: Entry) -> None:
+        """Let a request restore from a snapshot."""
+        self.slot_cells.protect(entry.cell)
+        request.source = entry
+
+    def release_snapshot(self, request: Request) -> None:
+        """End a request's claim on the snapshot that it restores from, if it has one."""
+        entry, request.source = request.source, None
+        if entry is None:
+            return
+        self.slot_cells.release(entry.cell)
+        if self.snapshots.get(entry.key) is not entry and self.slot_cells.evictable(entry.cell):
+            self.discard_snapshot(entry)
+
+    # Publishing.
+
+    def publish_pages(self, request: Request) -> None:
+        """Publish every whole page of a request that has landed and whose token ids are known."""
+        for column in range(self.publishable(request) // self.page_size):
+            if column not in request.leases:
+                self.publish_page(request, column)
+
+    def publishable(self, request: Request) -> int:
+        """Return how many tokens of a request others may read; none of one that was opened before a reset."""
+        return request.known() if request.epoch == self.epoch else 0
+
+    def publish_page(self, request: Request, column: int) -> None:
+        """Publish one page, or take the page that is already there for the same prefix."""
+        existing = self.pages.get(self.key(request, (column + 1) * self.page_size))
+        if existing is None:
+            self.insert_page(request, column)
+        elif not self.page_cells.pool.in_flight[request.columns[column]]:
+            self.adopt_page(request, column, existing)
+
+    def insert_page(self, request: Request, column: int) -> None:
+        """Make a private page matchable; its request goes on as one of the readers."""
+        entry = self.make_entry(request, request.columns[column], (column + 1) * self.page_size)
+        self.page_cells.hand_over(
+            "publish",
+            entry.cell,
+            entry.depth,
+            request=request.serial,
+            filled=min(self.page_size, request.known() - column * self.page_size),
+            page_size=self.page_size,
+            in_flight=int(request.landed < entry.depth),
+            same_prefix=int(entry.key == self.key(request, entry.depth)),
+            entry_occupied=int(entry.key in self.pages),
+        )
+        self.pages[entry.key] = entry
+        self.lease_page(request, column, entry)
+
+    def adopt_page(self, request: Request, column: int, entry: Entry) -> None:
+        """Re-point a column to the published page of the same prefix, and free the request's own."""
+        self.page_cells.vacate("return", request.columns[column], request=request.serial)
+        request.columns[column] = entry.cell
+        self.lease_page(request, column, entry)
+
+    def donate(self, row: str, request: Request, cell: int, position: int) -> bool:
+        """Give a slot to the entry at `position`, if its pages are published and it has no snapshot yet."""
+        entry = self.make_entry(request, cell, position)
+        if entry.key not in self.pages or entry.key in self.snapshots:
+            return False
+        self.slot_cells.hand_over(
+            row,
+            cell,
+            position,
+            request=request.serial,
+            closing=int(request.closing),
+            grid=self.grid,
+            same_prefix=int(entry.key == self.key(request, position)),
+            entry_occupied=int(entry.key in self.snapshots),
+        )
+        self.snapshots[entry.key] = entry
+        return True
+
+    def make_entry(self, request: Request, cell: int, depth: int) -> Entry:
+        """Return an entry for a request's first `depth` tokens, as the most recently used one."""
+        parent = self.key(request, max(0, depth - self.page_size))
+        return Entry(self.key(request, depth), parent, cell, depth, self.tick())
+
+    # Eviction.
+
+    def make_room(self, pool: Pool, cells: int) -> bool:
+        """Evict until `cells` are free; false where even that does not help."""
+        while len(pool.free) < cells:
+            if not self.evict_least_recent(pool):
+                return False
+        return True
+
+    def evict_least_recent(self, pool: Pool) -> list[Cell]:
+        """Evict the least recently used entry of a pool that nobody needs; return what was given up."""
+        victims = [(entry.stamp, "page", entry) for entry in self.evictable_pages(pool)]
+        victims += [(entry.stamp, "snapshot", entry) for entry in self.evictable_snapshots(pool)]
+        if not victims:
+            return []
+        _, kind, entry = min(victims, key=lambda victim: victim[0])
+        return self.evict_page(entry) if kind == "page" else self.evict_snapshot(entry)
+
+    def evictable_pages(self, pool: Pool) -> Iterator[Entry]:
+        """Yield the published pages of a pool that nobody reads and on which nothing published depends."""
+        if pool is self.page_cells.pool:
+            yield from (
+                entry
+                for entry in self.pages.values()
+                if self.page_cells.evictable(entry.cell) and not self.dependents(entry)
+            )
+
+    def evictable_snapshots(self, pool: Pool) -> Iterator[Entry]:
+        """Yield the snapshots of a pool that nobody reads."""
+        if pool is self.slot_cells.pool:
+            yield from (entry for entry in self.snapshots.values() if self.slot_cells.evictable(entry.cell))
+
+    def dependents(self, entry: Entry) -> int:
+        """Count the published pages that continue a page."""
+        return sum(other.parent == entry.key for other in self.pages.values())
+
+    def evict_page(self, entry: Entry) -> list[Cell]:
+        """Evict a page, and the snapshot at its end, which nobody could reach any more."""
+        dependents = self.dependents(entry)
+        del self.pages[entry.key]
+        self.discard_page(entry, dependents)
+        snapshot = self.snapshots.get(entry.key)
+        given_up: list[Cell] = [(self.page_cells.pool.name, entry.cell)]
+        return given_up + (self.evict_snapshot(snapshot) if snapshot else [])
+
+    def evict_snapshot(self, entry: Entry) -> list[Cell]:
+        """Evict a snapshot; its pages stay, as a tombstone."""
+        del self.snapshots[entry.key]
+        self.discard_snapshot(entry)
+        return [(self.slot_cells.pool.name, entry.cell)]
+
+    def discard_page(self, entry: Entry, dependents: int) -> None:
+        """Take a page that is no longer matchable back into its pool."""
+        self.page_cells.evict(entry.cell, dependents)
+        self.page_cells.reclaim(entry.cell)
+
+    def discard_snapshot(self, entry: Entry) -> None:
+        """Take a slot that is no longer matchable back into its pool."""
+        self.slot_cells.evict(entry.cell)
+        self.slot_cells.reclaim(entry.cell)
+
+    def forget_all(self) -> None:
+        """Forget everything published; what is being read stays readable, and its last reader frees it."""
+        snapshots, pages = list(self.snapshots.values()), list(self.pages.values())
+        self.snapshots.clear()
+        self.pages.clear()
+        self.epoch += 1
+        for entry in filter(lambda entry: self.slot_cells.evictable(entry.cell), snapshots):
+            self.discard_snapshot(entry)
+        for entry in filter(lambda entry: self.page_cells.evictable(entry.cell), pages):
+            self.discard_page(entry, dependents=0)
+
+    # Counting.
+
+    def account(self) -> dict[str, dict[str, int]]:
+        """Return cells by pool and by `free`, `private`, `evictable`, `protected`."""
+        counts = {name: dict.fromkeys(("free", "private", "evictable", "protected"), 0) for name in self.pools}
+        for name, pool in self.pools.items():
+            for occupant in pool.occupants:
+                counts[name][account_of(occupant.state, occupant.leases)] += 1
+        return counts
+
+    def on_grid(self, position: int) -> bool:
+        """Tell whether a hit may end at `position`."""
+        return lies_on(self.grid, position)
+
+
+def account_of(state: str, leases: int) -> str:
+    """Return the heading under which a cell is counted."""
+    if state in (PageState.FREE, PageState.EVICTED):
+        return "free"
+    if state in (PageState.SHARED, SlotState.DONATED, SlotState.PROTECTED):
+        return "protected" if leases else "evictable"
+    return "private"
