@@ -16,6 +16,9 @@ from milepost.spec.words import Namespace
 ZERO = 0
 """The payload of zeroed memory; for a state it means: has read no token."""
 
+GARBAGE = -1
+"""Memory whose layers or parts disagree, or that holds what no forward of the run wrote."""
+
 Entries = tuple[int | None, ...]
 """The payload of a page, one digest for each entry; None where nothing was written since the cell was granted."""
 

@@ -118,7 +118,7 @@ def misread(
     state: State, claim: Claim, group: Group, cell: Cell, found: int | None, length: int, index: int
 ) -> Fault:
     """Name a read that did not find the reader's own first `length` tokens, by the registry's precedence."""
-    origin = find_provenance(reversed(state.streams), found) if found else None
+    origin = find_provenance(reversed(state.streams), found) if found and found > ZERO else None
     return _fault(state, _code(state, claim, group, cell, found, origin, length, index), claim, group, cell,
                   length - group.kind.paged, origin)
 

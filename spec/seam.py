@@ -90,7 +90,7 @@ class Remembered(Protocol):
     """An adapter whose engine memory can be reached, for groups that declare `executes="engine"`."""
 
     def read(self, cell: Cell, group: str) -> Content:
-        """Return the payload that the engine's memory holds, all layers and tensors agreeing; None for garbage."""
+        """Return the payload that the engine's memory holds, or GARBAGE where layers or parts disagree."""
 
     def write(self, cell: Cell, group: str, content: Content) -> None:
         """Write a payload as the model's forward would: a state whole, a page's entries where they are not None."""

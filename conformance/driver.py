@@ -1,0 +1,410 @@
+"""Runs one schedule on one cache: clamps what cannot be, asks, plays the model runner, and lets `step` judge.
+
+Every subsequence of a schedule is a schedule: unknown requests are skipped, lengths clamped, operations that the
+cache does not offer skipped and counted. An extend is planned for a batch if a `launch` follows it with only open,
+extend, evict, close and preempt between; else it launches alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from milepost.conformance.errors import AdapterError, EngineCrash, EngineHang, KitError
+from milepost.conformance.memory import Memory
+from milepost.conformance.outcome import Broken, Line, Outcome
+from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched, Slots
+from milepost.spec.faults import Fault
+from milepost.spec.operations import (
+    Close,
+    Drain,
+    Evict,
+    Extend,
+    Freeze,
+    Land,
+    Launch,
+    Open,
+    Operation,
+    Preempt,
+    Publish,
+    Reset,
+)
+from milepost.spec.schedule import Schedule
+from milepost.spec.seam import Adapter
+from milepost.spec.state import Claim, State, initial
+from milepost.spec.step import Contradiction, step
+from milepost.spec.words import NULL, Cell
+
+BATCHED = (Open, Extend, Evict, Close, Preempt)
+
+
+class Observer(Protocol):
+    """Sees every judged line, for marks and white-box checks; a fault or broken promise that it returns ends the run."""
+
+    def __call__(self, before: State, line: Line, after: State) -> Fault | Broken | None: ...
+
+
+class Stop(Exception):
+    """Ends a schedule: a fault was found."""
+
+
+class Driver:
+    """One schedule on one fresh cache."""
+
+    def __init__(
+        self, adapter: Adapter, observers: Sequence[Observer] = (), beat: Callable[[int], None] | None = None
+    ) -> None:
+        self.adapter = adapter
+        self.beat = beat
+        self.capabilities = adapter.capabilities
+        self.memory = Memory(adapter, self.capabilities)
+        self.observers = observers
+        self.state = initial(self.capabilities)
+        self.preempted: dict[str, Open] = {}
+        self.outcome: Outcome
+        self._index = 0
+        self._part = ""
+
+    def run(self, schedule: Schedule, fill: Callable[[Driver], None] | None = None) -> Outcome:
+        """Run the schedule to its end or its first fault; `fill` carries out a drain (see `drain`)."""
+        self.outcome = Outcome(schedule, self.state)
+        operations = schedule.operations
+        try:
+            for position, operation in enumerate(operations):
+                self._index, self._part = position + 1, ""
+                self._one(operation, operations[position + 1 :], fill)
+            self._part = "end"
+            self._launch_planned()
+            self.land_down_to(0)
+        except Stop:
+            pass
+        self.outcome.state = self.state
+        return self.outcome
+
+    # -- one operation of the schedule
+
+    def _one(self, operation: Operation, rest: Sequence[Operation], fill: Callable[[Driver], None] | None) -> None:
+        match operation:
+            case Open():
+                self._open(operation)
+            case Extend():
+                self._extend(operation, planned=_launch_follows(rest))
+            case Launch():
+                self._launch_planned()
+            case Land():
+                self._land(operation)
+            case Freeze() | Publish():
+                self._settled(operation)
+            case Preempt():
+                self._preempt(operation)
+            case Close():
+                self._close(operation)
+            case Reset():
+                self._offered(operation, self.capabilities.resets != "never")
+            case Evict():
+                groups = {group.name for group in self.capabilities.groups}
+                self._offered(operation, self.capabilities.evicts and operation.group in groups)
+            case Drain():
+                self.drain(fill)
+
+    def _skip(self, reason: str) -> None:
+        self.outcome.skipped[reason] += 1
+
+    def _offered(self, operation: Operation, offered: bool) -> None:
+        if offered:
+            self.ask(operation)
+        else:
+            self._skip(f"{operation.verb} is not offered")
+
+    def claim(self, request: str) -> Claim | None:
+        """Return the open claim of a request, None where it is not open."""
+        claim = self.state.claims.get(request)
+        return None if claim is None or claim.closed else claim
+
+    def _open(self, operation: Open) -> None:
+        if self.claim(operation.request):
+            return self._skip("the request is open already")
+        operation = self.preempted.get(operation.request, operation)
+        if not operation.tokens:
+            return self._skip("the prompt is empty")
+        if {kind for kind, _ in operation.namespace} - set(self.capabilities.namespaces):
+            return self._skip("the namespace is not offered")
+        if operation.content and not self.capabilities.contents:
+            return self._skip("contents are not offered")
+        if operation.request in self.state.claims:
+            self._land_request(operation.request)
+        self.ask(operation)
+        if operation.request in self.state.claims:
+            self.preempted.pop(operation.request, None)
+        return None
+
+    def _extend(self, operation: Extend, planned: bool) -> None:
+        claim = self.claim(operation.request)
+        if claim is None:
+            return self._skip("the request is not open")
+        if claim.planned:
+            self._launch_planned()
+        goal = min(operation.to, len(claim.stream.tokens))
+        if self._length(operation.request) >= goal:
+            return self._skip("the request is that long already")
+        batch = planned and self.capabilities.batched_steps
+        while self._length(operation.request) < goal:
+            length = self._length(operation.request)
+            if not self._plan(operation.request, goal) or batch:
+                return None
+            self._launch_planned()
+            if self._length(operation.request) < self.state.claims[operation.request].prompt or not length:
+                return None  # the engine granted less of the prompt: the schedule decides whether to go on
+            self._part = "decode"
+        return None
+
+    def _length(self, request: str) -> int:
+        claim = self.claim(request)
+        return claim.length if claim else 10**9
+
+    def _plan(self, request: str, goal: int) -> bool:
+        """Plan one step: the prompt as far as asked, or one decoded token, since no more is sampled yet."""
+        self._keep_overlap(1 if self.state.planned() else 0)
+        claim = self.state.claims[request]
+        to = min(goal, max(claim.prompt, claim.length + 1))
+        return isinstance(self.ask(Extend(request, to)), Grant)
+
+    def _keep_overlap(self, planned: int) -> None:
+        """With no overlap the results of a step are known before the next is planned, as a scheduler would."""
+        if not planned and self.capabilities.overlap == 0:
+            self.land_down_to(0)
+
+    def _launch_planned(self) -> None:
+        if not self.state.planned():
+            return
+        if self.state.flights:
+            self.land_down_to(self.capabilities.overlap)
+        part, self._part = self._part, self._part or "implied"
+        self.ask(Launch())
+        self._part = part
+
+    def land_down_to(self, count: int) -> None:
+        while len(self.state.flights) > count:
+            self._imply(Land(self.state.flights[0].step))
+
+    def _land_request(self, request: str) -> None:
+        while self.state.in_flight(request):
+            self._imply(Land(self.state.flights[0].step))
+
+    def _imply(self, operation: Operation) -> None:
+        part, self._part = self._part, self._part or "implied"
+        self.ask(operation)
+        self._part = part
+
+    def _land(self, operation: Land) -> None:
+        steps = [flight.step for flight in self.state.flights]
+        if not steps or operation.step not in (None, *steps):
+            return self._skip("nothing is in flight")
+        if operation.step is None or self.capabilities.ordered_steps:
+            operation = replace(operation, step=steps[0])
+        self.ask(operation)
+        return None
+
+    def _settled(self, operation: Freeze | Publish) -> None:
+        claim = self.claim(operation.request)
+        offered = self.capabilities.explicit_freeze if isinstance(operation, Freeze) else (
+            self.capabilities.explicit_publish
+        )
+        if claim is None or not offered:
+            return self._skip("the request is not open" if offered else f"{operation.verb} is not offered")
+        if claim.planned:
+            self._launch_planned()
+        if not self._length(operation.request):
+            return self._skip("nothing is computed yet")
+        self._land_request(operation.request)
+        self.ask(operation)
+        return None
+
+    def _preempt(self, operation: Preempt) -> None:
+        claim = self.claim(operation.request)
+        if claim is None or not self.capabilities.preempts:
+            return self._skip("preempt is not offered" if claim else "the request is not open")
+        self._drop_or_launch(claim, "preempt")
+        self._land_request(operation.request)
+        claim = self.state.claims[operation.request]
+        tokens, stream = claim.stream.tokens, claim.stream
+        content = {at: str(one) for at, one in enumerate(stream.identities) if one != tokens[at]}
+        self.preempted[operation.request] = Open(
+            operation.request, tokens[: claim.known], tokens[claim.known :], stream.namespace, content
+        )
+        self.ask(operation)
+        return None
+
+    def _close(self, operation: Close) -> None:
+        claim = self.claim(operation.request)
+        if claim is None:
+            return self._skip("the request is not open")
+        self._drop_or_launch(claim, "close")
+        if not self.capabilities.aborts:
+            self._land_request(operation.request)
+        self.ask(operation)
+        return None
+
+    def _drop_or_launch(self, claim: Claim, verb: str) -> None:
+        if claim.planned and verb not in self.capabilities.drops_planned:
+            self._launch_planned()
+
+    # -- drain
+
+    def drain(self, fill: Callable[[Driver], None] | None) -> None:
+        """Close everything, land, reset; then `fill` asks for as much as on a fresh instance and compares."""
+        self._part = "drain"
+        self._launch_planned()
+        for claim in list(self.state.open_claims()):
+            self.ask(Close(claim.request, keep=False))
+        self.land_down_to(0)
+        self.preempted.clear()
+        if fill is not None:
+            fill(self)
+        self._part = ""
+
+    def judge_drain(self, answer: Answer) -> None:
+        """Judge the comparison that a drain ends with."""
+        part, self._part = self._part, ""
+        self._judge(Drain(), answer)
+        self._part = part
+
+    # -- asking and judging
+
+    def ask(self, operation: Operation) -> Answer:
+        """Ask the cache, let the judge see the answer, and return it; raise Stop at the first fault."""
+        self._before_call(operation)
+        if self.beat is not None:
+            self.beat(self._index)
+        earlier = self.memory.before(self.state)
+        started = time.perf_counter()
+        try:
+            answer = self._call(operation)
+        except KitError:
+            raise
+        except Exception as error:  # whatever the engine raises is the engine's fault
+            self._engine_failed(operation, error)
+            raise
+        self.outcome.engine_seconds += time.perf_counter() - started
+        if self.memory.real and isinstance(answer, Hit | Launched | Landing | Frozen):
+            named = _named_states(answer, self.state)
+            readings = self.memory.differences(self.state, answer.phases, earlier, named)
+            answer = replace(answer, readings=readings) if readings else answer
+        self._judge(operation, answer)
+        if isinstance(operation, Launch):
+            self.memory.hold_back(self.state)
+        return answer
+
+    def _before_call(self, operation: Operation) -> None:
+        if not isinstance(operation, Close | Reset | Evict | Extend):
+            self.memory.flush()
+
+    def _call(self, operation: Operation) -> Answer:
+        adapter = self.adapter
+        match operation:
+            case Open():
+                return adapter.open(operation.request, operation.tokens, operation.namespace, operation.content)
+            case Extend():
+                return adapter.extend(operation.request, operation.to, operation.draft)
+            case Launch():
+                return adapter.launch()
+            case Land():
+                return adapter.land(operation.step or 0, operation.accepted, self._sampled(operation.step or 0))
+            case Freeze():
+                return adapter.freeze(operation.request)
+            case Publish():
+                return adapter.publish(operation.request)
+            case Preempt():
+                return adapter.preempt(operation.request)
+            case Close():
+                return adapter.close(operation.request, operation.keep)
+            case Reset():
+                return adapter.reset()
+            case Evict():
+                return adapter.evict(operation.group, operation.cells)
+        raise AssertionError(f"a driver never asks for {operation.verb}")
+
+    def _sampled(self, step_id: int) -> dict[str, tuple[int, ...]]:
+        flight = next(one for one in self.state.flights if one.step == step_id)
+        sampled: dict[str, tuple[int, ...]] = {}
+        for request, (_, stop) in flight.spans.items():
+            claim = self.state.claims.get(request)
+            if claim is not None and stop >= claim.known:
+                sampled[request] = claim.stream.tokens[claim.known : stop + 1]
+        return sampled
+
+    def _judge(self, operation: Operation, answer: Answer) -> None:
+        line = Line(self._index, operation, answer, self._part)
+        self.outcome.lines.append(line)
+        started = time.perf_counter()
+        try:
+            after = step(self.state, operation, answer)
+        except (Contradiction, KeyError, TypeError, AttributeError) as error:
+            text = str(error) if isinstance(error, Contradiction) else f"an answer that makes no sense ({error!r})"
+            raise AdapterError(f"operation {self._index}, {operation.verb}: {text}") from error
+        finally:
+            self.outcome.judging_seconds += time.perf_counter() - started
+        if isinstance(after, Fault):
+            self._fail(after)
+        assert isinstance(after, State)
+        for observer in self.observers:
+            seen = observer(self.state, line, after)
+            if seen is not None:
+                self._fail(seen)
+        self.state = after
+
+    def _engine_failed(self, operation: Operation, error: Exception) -> None:
+        self.outcome.lines.append(Line(self._index, operation, None, self._part))
+        code = "hang" if isinstance(error, EngineHang) else "crash"
+        self._fail(Fault(code, getattr(operation, "request", ""), detail=describe(error)))
+
+    def _fail(self, found: Fault | Broken) -> None:
+        if isinstance(found, Fault):
+            self.outcome.fault = found
+        else:
+            self.outcome.broken = found
+        raise Stop
+
+    def break_promise(self, promise: str, sentence: str) -> None:
+        """End the run with a promise that was not kept."""
+        self._fail(Broken(promise, sentence))
+
+
+def describe(error: BaseException) -> str:
+    """Say what was raised and where, in one line."""
+    place = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        place = f" at {'/'.join(code.co_filename.split('/')[-2:])}:{traceback.tb_lineno} in {code.co_name}"
+        traceback = traceback.tb_next
+    text = str(error).strip().split("\n")[0] or "no text"
+    return text if isinstance(error, EngineCrash | EngineHang) else f"{type(error).__name__}: {text}{place}"
+
+
+
+
+def _launch_follows(rest: Sequence[Operation]) -> bool:
+    for operation in rest:
+        if isinstance(operation, Launch):
+            return True
+        if not isinstance(operation, BATCHED):
+            return False
+    return False
+
+
+def _named_states(answer: Answer, state: State) -> set[Cell]:
+    """Return the slots that the next read will look at: an offered source, the initial states of a launch."""
+    cells: set[Cell] = set()
+    if isinstance(answer, Hit):
+        for name, part in answer.table.items():
+            if isinstance(part, Slots):
+                cells.update((state.pools[name], index) for index in (part.live, part.source) if index != NULL)
+    if isinstance(answer, Launched):
+        for claim in state.planned():
+            for name, index in claim.planned.initial_state.items() if claim.planned else ():
+                cells.update({(state.pools[name], index)} if index is not None else ())
+    return cells
