@@ -26,8 +26,8 @@ class PrefixStore:
         self.configuration = configuration
         self.page_size = configuration.page_size
         self.grid = self.make_grid()
-        sizes = configuration.pools
-        self.pools = {name: Pool(name, sizes[name]) for name in dict.fromkeys(self.pools_of_groups.values())}
+        self.hit_grid = self.end_grid = self.grid
+        self.pools = {name: self.make_pool(name, size) for name, size in self.pool_sizes().items()}
         self.page_cells = PageCells(self.pools[self.pools_of_groups["kv"]])
         self.slot_cells = SlotCells(self.pools[self.pools_of_groups["state"]])
         self.pages: dict[Key, Entry] = {}
@@ -35,22 +35,38 @@ class PrefixStore:
         self.clock = 0
         self.epoch = 0
 
+    def pool_sizes(self) -> dict[str, int]:
+        """Return the cells of each pool."""
+        return {name: self.configuration.pools[name] for name in dict.fromkeys(self.pools_of_groups.values())}
+
     def make_grid(self) -> int:
         """Return the distance between two boundaries."""
         return boundary_grid(self.configuration.page_size, self.configuration.chunk_size)
 
+    def make_pool(self, name: str, size: int) -> Pool:
+        """Return an empty pool."""
+        return Pool(name, size)
+
     # Finding.
 
-    def key(self, request: Request, length: int) -> Key:
+    def key(self, claim: Request, length: int) -> Key:
         """Return what the first `length` tokens of a request are found by."""
-        return request.namespace, request.identities(length)
+        return claim.namespace, claim.identities(length)
 
-    def matched(self, request: Request) -> int:
+    def page_at(self, claim: Request, end: int) -> Entry | None:
+        """Return the published page that ends after a request's first `end` tokens."""
+        return self.pages.get(self.key(claim, end))
+
+    def snapshot_at(self, claim: Request, length: int) -> Entry | None:
+        """Return the published state of a request's first `length` tokens."""
+        return self.snapshots.get(self.key(claim, length))
+
+    def matched(self, claim: Request) -> int:
         """Return the length of the longest run of published pages from token 0."""
-        for end in range(self.page_size, len(request.tokens) + 1, self.page_size):
-            if self.key(request, end) not in self.pages:
+        for end in range(self.page_size, len(claim.tokens) + 1, self.page_size):
+            if self.page_at(claim, end) is None:
                 return end - self.page_size
-        return floor_to(self.page_size, len(request.tokens))
+        return floor_to(self.page_size, len(claim.tokens))
 
     def touch(self, entry: Entry) -> None:
         """Make an entry the most recently used one."""
@@ -63,26 +79,26 @@ class PrefixStore:
 
     # Leases.
 
-    def lease_page(self, request: Request, column: int, entry: Entry) -> None:
+    def lease_page(self, claim: Request, column: int, entry: Entry) -> None:
         """Let a request read a published page at one of its columns."""
         self.page_cells.lease(entry.cell)
-        request.leases[column] = entry
+        claim.leases[column] = entry
 
-    def release_page(self, request: Request, column: int) -> None:
+    def release_page(self, claim: Request, column: int) -> None:
         """End a request's lease; a page that was forgotten meanwhile is freed by its last reader."""
-        entry = request.leases.pop(column)
+        entry = claim.leases.pop(column)
         self.page_cells.release(entry.cell)
         if self.pages.get(entry.key) is not entry and self.page_cells.evictable(entry.cell):
             self.discard_page(entry, dependents=0)
 
-    def protect_snapshot(self, request: Request, entry: Entry) -> None:
+    def protect_snapshot(self, claim: Request, entry: Entry) -> None:
         """Let a request restore from a snapshot."""
         self.slot_cells.protect(entry.cell)
-        request.source = entry
+        claim.source = entry
 
-    def release_snapshot(self, request: Request) -> None:
+    def release_snapshot(self, claim: Request) -> None:
         """End a request's claim on the snapshot that it restores from, if it has one."""
-        entry, request.source = request.source, None
+        entry, claim.source = claim.source, None
         if entry is None:
             return
         self.slot_cells.release(entry.cell)
@@ -91,69 +107,69 @@ class PrefixStore:
 
     # Publishing.
 
-    def publish_pages(self, request: Request) -> None:
+    def publish_pages(self, claim: Request) -> None:
         """Publish every whole page of a request that has landed and whose token ids are known."""
-        for column in range(self.publishable(request) // self.page_size):
-            if column not in request.leases:
-                self.publish_page(request, column)
+        for column in range(self.publishable(claim) // self.page_size):
+            if column not in claim.leases:
+                self.publish_page(claim, column)
 
-    def publishable(self, request: Request) -> int:
+    def publishable(self, claim: Request) -> int:
         """Return how many tokens of a request others may read; none of one that was opened before a reset."""
-        return request.known() if request.epoch == self.epoch else 0
+        return claim.known() if claim.epoch == self.epoch else 0
 
-    def publish_page(self, request: Request, column: int) -> None:
+    def publish_page(self, claim: Request, column: int) -> None:
         """Publish one page, or take the page that is already there for the same prefix."""
-        existing = self.pages.get(self.key(request, (column + 1) * self.page_size))
+        existing = self.pages.get(self.key(claim, (column + 1) * self.page_size))
         if existing is None:
-            self.insert_page(request, column)
-        elif not self.page_cells.pool.in_flight[request.columns[column]]:
-            self.adopt_page(request, column, existing)
+            self.insert_page(claim, column)
+        elif not self.page_cells.pool.in_flight[claim.columns[column]]:
+            self.adopt_page(claim, column, existing)
 
-    def insert_page(self, request: Request, column: int) -> None:
+    def insert_page(self, claim: Request, column: int) -> None:
         """Make a private page matchable; its request goes on as one of the readers."""
-        entry = self.make_entry(request, request.columns[column], (column + 1) * self.page_size)
+        entry = self.make_entry(claim, claim.columns[column], (column + 1) * self.page_size)
         self.page_cells.hand_over(
             "publish",
             entry.cell,
             entry.depth,
-            request=request.serial,
-            filled=min(self.page_size, request.known() - column * self.page_size),
+            request=claim.serial,
+            filled=min(self.page_size, claim.known() - column * self.page_size),
             page_size=self.page_size,
-            in_flight=int(request.landed < entry.depth),
-            same_prefix=int(entry.key == self.key(request, entry.depth)),
+            in_flight=int(claim.landed < entry.depth),
+            same_prefix=int(entry.key == self.key(claim, entry.depth)),
             entry_occupied=int(entry.key in self.pages),
         )
         self.pages[entry.key] = entry
-        self.lease_page(request, column, entry)
+        self.lease_page(claim, column, entry)
 
-    def adopt_page(self, request: Request, column: int, entry: Entry) -> None:
+    def adopt_page(self, claim: Request, column: int, entry: Entry) -> None:
         """Re-point a column to the published page of the same prefix, and free the request's own."""
-        self.page_cells.vacate("return", request.columns[column], request=request.serial)
-        request.columns[column] = entry.cell
-        self.lease_page(request, column, entry)
+        self.page_cells.vacate("return", claim.columns[column], request=claim.serial)
+        claim.columns[column] = entry.cell
+        self.lease_page(claim, column, entry)
 
-    def donate(self, row: str, request: Request, cell: int, position: int) -> bool:
+    def donate(self, row: str, claim: Request, cell: int, position: int) -> bool:
         """Give a slot to the entry at `position`, if its pages are published and it has no snapshot yet."""
-        entry = self.make_entry(request, cell, position)
+        entry = self.make_entry(claim, cell, position)
         if entry.key not in self.pages or entry.key in self.snapshots:
             return False
         self.slot_cells.hand_over(
             row,
             cell,
             position,
-            request=request.serial,
-            closing=int(request.closing),
-            grid=self.grid,
-            same_prefix=int(entry.key == self.key(request, position)),
+            request=claim.serial,
+            closing=int(claim.closing),
+            grid=self.end_grid,
+            same_prefix=int(entry.key == self.key(claim, position)),
             entry_occupied=int(entry.key in self.snapshots),
         )
         self.snapshots[entry.key] = entry
         return True
 
-    def make_entry(self, request: Request, cell: int, depth: int) -> Entry:
+    def make_entry(self, claim: Request, cell: int, depth: int) -> Entry:
         """Return an entry for a request's first `depth` tokens, as the most recently used one."""
-        parent = self.key(request, max(0, depth - self.page_size))
-        return Entry(self.key(request, depth), parent, cell, depth, self.tick())
+        parent = self.key(claim, max(0, depth - self.page_size))
+        return Entry(self.key(claim, depth), parent, cell, depth, self.tick())
 
     # Eviction.
 
@@ -166,12 +182,15 @@ class PrefixStore:
 
     def evict_least_recent(self, pool: Pool) -> list[Cell]:
         """Evict the least recently used entry of a pool that nobody needs; return what was given up."""
-        victims = [(entry.stamp, "page", entry) for entry in self.evictable_pages(pool)]
-        victims += [(entry.stamp, "snapshot", entry) for entry in self.evictable_snapshots(pool)]
+        victims = [*self.evictable_pages(pool), *self.evictable_snapshots(pool)]
         if not victims:
             return []
-        _, kind, entry = min(victims, key=lambda victim: victim[0])
-        return self.evict_page(entry) if kind == "page" else self.evict_snapshot(entry)
+        entry = self.choose_victim(victims)
+        return self.evict_page(entry) if self.pages.get(entry.key) is entry else self.evict_snapshot(entry)
+
+    def choose_victim(self, victims: list[Entry]) -> Entry:
+        """Return the one that was not used for longest."""
+        return min(victims, key=lambda entry: entry.stamp)
 
     def evictable_pages(self, pool: Pool) -> Iterator[Entry]:
         """Yield the published pages of a pool that nobody reads and on which nothing published depends."""
@@ -239,7 +258,7 @@ class PrefixStore:
 
     def on_grid(self, position: int) -> bool:
         """Tell whether a hit may end at `position`."""
-        return lies_on(self.grid, position)
+        return lies_on(self.hit_grid, position)
 
 
 def account_of(state: str, leases: int) -> str:
