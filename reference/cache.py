@@ -38,7 +38,7 @@ class ReferenceCache(StepKeeper):
 
     def declare(self) -> Capabilities:
         """Return the capabilities for this configuration."""
-        return declare(self.configuration, self.grid, self.pools_of_groups)
+        return declare(self.configuration, self.grid, self.pools_of_groups, self.pool_sizes())
 
     # Open: look up and lease.
 
@@ -78,10 +78,14 @@ class ReferenceCache(StepKeeper):
         """Return the deepest n that is on the grid, has its pages and its snapshot, and leaves room to run."""
         offers = (
             self.on_grid,
-            lambda n: self.snapshot_at(claim, n) is not None,
+            lambda n: self.has_state(claim, n),
             lambda n: self.fits(tuple(claim.tokens), hit=n),
         )
         return deepest(self.longest_hit(claim, shared), offers)
+
+    def has_state(self, claim: Request, length: int) -> bool:
+        """Tell whether there is a state of exactly the first `length` tokens to restore from."""
+        return self.snapshot_at(claim, length) is not None
 
     def longest_hit(self, claim: Request, shared: int) -> int:
         """Return the length that no hit may exceed."""
@@ -100,9 +104,13 @@ class ReferenceCache(StepKeeper):
             self.lease_page(claim, column, entry)
             self.touch(entry)
         if claim.hit:
-            snapshot = self.snapshots[self.key(claim, claim.hit)]
-            self.protect_snapshot(claim, snapshot)
-            self.touch(snapshot)
+            self.claim_snapshot(claim)
+
+    def claim_snapshot(self, claim: Request) -> None:
+        """Protect the snapshot of a hit."""
+        snapshot = self.snapshots[self.key(claim, claim.hit)]
+        self.protect_snapshot(claim, snapshot)
+        self.touch(snapshot)
 
     # Steps: plan, launch, land.
 
@@ -159,9 +167,13 @@ class ReferenceCache(StepKeeper):
         """Record one request's landed tokens; nothing of a closed request outlives its last landing."""
         claim.landed = stop
         self.slot_cells.advance(claim.live, claim.serial, stop)
-        self.release_snapshot(claim)
+        self.end_restore(claim)
         if claim.closing and not claim.in_flight:
             self.finish(claim)
+
+    def end_restore(self, claim: Request) -> None:
+        """Let go of the snapshot: the step that restored from it has landed."""
+        self.release_snapshot(claim)
 
     # Snapshots, publishing, and the end of a request.
 
@@ -174,9 +186,8 @@ class ReferenceCache(StepKeeper):
             return Refused("nothing-to-freeze")
         if not lies_on(self.end_grid, claim.length):
             return Refused("unaligned")
-        if not claim.frozen and not self.make_room(self.slot_cells.pool, 1):
-            return Refused("no-slot")
-        self.vacate_frozen(claim)
+        if not self.vacate_frozen(claim) or not self.make_room(self.slot_cells.pool, 1):
+            return Refused("no-slot", tables={request: claim.table()})
         claim.frozen = self.freeze_slot(claim, claim.length, claim.length, claim.length, self.end_grid)
         copy = (self.slot_cells.pool.name, claim.live, claim.frozen.cell)
         return Frozen(claim.length, (("state", claim.frozen.cell),), claim.table(), phases=(Phase((copy,)),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from milepost import __version__
 from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid, Group
@@ -11,9 +12,10 @@ from milepost.spec.words import GroupKind
 PROMISES = ("deterministic", "not-inert", "exact-accounting", "strict-boundaries", "admits-when-idle")
 
 
-def declare(configuration: Configuration, grid: int, pools_of_groups: Mapping[str, str]) -> Capabilities:
+def declare(
+    configuration: Configuration, grid: int, pools_of_groups: Mapping[str, str], pools: dict[str, int]
+) -> Capabilities:
     """Return the reference's capabilities; hits and freezes lie on multiples of `grid`, counted from token 0."""
-    pools = {name: configuration.pools[name] for name in dict.fromkeys(pools_of_groups.values())}
     return Capabilities(
         engine="milepost reference",
         version=__version__,
@@ -48,3 +50,8 @@ def declare(configuration: Configuration, grid: int, pools_of_groups: Mapping[st
         promises=PROMISES,
         smallest_cacheable=grid + 1,
     )
+
+
+def without_promises(declared: Capabilities, *promises: str) -> Capabilities:
+    """Return capabilities that do not make the named promises."""
+    return replace(declared, promises=tuple(one for one in declared.promises if one not in promises))

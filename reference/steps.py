@@ -60,7 +60,7 @@ class StepKeeper(PrefixStore):
         if not point or self.snapshot_at(claim, point) or not self.vacate_frozen(claim):
             return
         if self.make_room(self.slot_cells.pool, 1):
-            plan.frozen = claim.frozen = self.freeze_slot(claim, point, plan.start, plan.stop, self.grid)
+            plan.frozen = claim.frozen = self.freeze_slot(claim, point, plan.start, plan.stop, self.step_grid)
 
     def vacate_frozen(self, claim: Request) -> bool:
         """Give up a frozen slot for a later one; false while the step that writes it is in flight."""

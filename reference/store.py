@@ -26,7 +26,7 @@ class PrefixStore:
         self.configuration = configuration
         self.page_size = configuration.page_size
         self.grid = self.make_grid()
-        self.hit_grid = self.end_grid = self.grid
+        self.hit_grid = self.end_grid = self.step_grid = self.grid
         self.pools = {name: self.make_pool(name, size) for name, size in self.pool_sizes().items()}
         self.page_cells = PageCells(self.pools[self.pools_of_groups["kv"]])
         self.slot_cells = SlotCells(self.pools[self.pools_of_groups["state"]])
