@@ -6,7 +6,6 @@ Every reader ignores unknown fields and raises `ShapeError`, whose text names th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from milepost.conformance.shapes import (
@@ -63,7 +62,7 @@ from milepost.spec.operations import (
     Publish,
     Reset,
 )
-from milepost.spec.payload import Content
+from milepost.spec.payload import GARBAGE, Content
 from milepost.spec.schedule import Header
 from milepost.spec.seam import Holding
 from milepost.spec.words import NULL, GroupKind
@@ -75,8 +74,11 @@ CELL = row(NAME, COUNT)
 NAMESPACE = changed(many(row(TEXT, TEXT)), lambda pairs: tuple(sorted(pairs)), lambda pairs: pairs)
 
 
+DIGEST = optional(integer(GARBAGE))
+
+
 def _read_content(value: Any, path: str) -> Content:
-    return many(optional(COUNT)).read(value, path) if isinstance(value, list) else optional(COUNT).read(value, path)
+    return many(DIGEST).read(value, path) if isinstance(value, list) else DIGEST.read(value, path)
 
 
 CONTENT: Shape[Content] = Shape(_read_content, lambda content: list(content) if isinstance(content, tuple) else content)
@@ -187,9 +189,16 @@ HEADER = record(
         "about": TEXT,
         "anchor": optional(COUNT),
         "max_live": SIZE,
+        "target": TEXT,
     },
 )
-HOLDING = record(Holding, {"state": NAME, "owner": TEXT, "endpoint": COUNT, "leases": COUNT})
+COUNTS = mapping(mapping(COUNT))
+_HOLDING: dict[str, Shape[Any]] = {"state": NAME, "owner": TEXT, "endpoint": COUNT, "leases": COUNT}
+INVENTORY = changed(
+    many(row(NAME, COUNT, record(Holding, _HOLDING))),
+    lambda rows: {(pool, index): holding for pool, index, holding in rows},
+    lambda holdings: tuple((pool, index, holding) for (pool, index), holding in holdings.items()),
+)
 GROUP = record(
     Group,
     {
@@ -239,14 +248,6 @@ CAPABILITIES = record(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
-    """What a trace has in place of an answer where the engine gave none: code `crash` or `hang`, and what was seen."""
-
-    code: str
-    text: str = ""
-
-
 def read_operation(value: Any, path: str = "") -> Operation:
     """Read `{"op": verb, ...}`."""
     verb = TEXT.read(read_object(value, path).get("op", ""), member(path, "op"))
@@ -281,19 +282,6 @@ def read_answer(value: Any, path: str = "") -> Answer:
 def write_answer(answer: Answer) -> dict[str, Any]:
     """Return `{tag: {...}}`."""
     return {answer.tag: ANSWER_SHAPES[type(answer)].write(answer)}
-
-
-def read_got(value: Any, path: str = "got") -> Answer | NoAnswer:
-    """Read what a trace says an operation got: an answer, or `{"crash": text}` or `{"hang": text}`."""
-    for code in ("crash", "hang"):
-        if code in read_object(value, path):
-            return NoAnswer(code, TEXT.read(value[code], member(path, code)))
-    return read_answer(value, path)
-
-
-def write_got(got: Answer | NoAnswer) -> dict[str, Any]:
-    """Return the "got" of a trace line."""
-    return {got.code: got.text} if isinstance(got, NoAnswer) else write_answer(got)
 
 
 def read_capabilities(value: Any, path: str = "capabilities") -> Capabilities:

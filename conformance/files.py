@@ -15,28 +15,33 @@ from typing import IO, Any
 from milepost.conformance.codec import (
     COUNT,
     HEADER,
-    NoAnswer,
+    read_answer,
     read_capabilities,
-    read_got,
     read_operation,
+    write_answer,
     write_capabilities,
-    write_got,
     write_operation,
 )
 from milepost.conformance.errors import FormatError
 from milepost.conformance.lines import parse_json, read_lines, replacing
-from milepost.conformance.shapes import TEXT, ShapeError, read_object
+from milepost.conformance.shapes import TEXT, ShapeError, member, read_object
 from milepost.spec.answers import Answer
 from milepost.spec.capabilities import Capabilities, complaints
 from milepost.spec.operations import Operation
 from milepost.spec.schedule import VERSION, Header, Schedule
+
+FAILURES = ("crash", "hang")
+"""What a trace has in place of an answer where the engine gave none."""
 
 NumberedLines = Iterator[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class TraceHeader:
-    """What a trace was recorded from: the schedule's header, what the cache declared, and the target's name."""
+    """What a trace was recorded from: the schedule's header, what the cache declared, and the target's name.
+
+    A file has one target; `target` goes before the one of `header`.
+    """
 
     header: Header
     capabilities: Capabilities
@@ -48,12 +53,15 @@ class TraceLine:
     """One operation and what it got.
 
     `part` is '' for an operation of the schedule, else why it was added (`drain`, `implied`, `decode`, `end`): the
-    schedule inside a trace is its lines without a part.
+    schedule inside a trace is its lines without a part. Where the engine gave no answer, `got` is None, `failure` is
+    `crash` or `hang`, and `text` says what was seen.
     """
 
     operation: Operation
-    got: Answer | NoAnswer
+    got: Answer | None
     part: str = ""
+    failure: str = ""
+    text: str = ""
 
 
 def read_schedule(path: str | Path) -> Schedule:
@@ -62,7 +70,7 @@ def read_schedule(path: str | Path) -> Schedule:
 
 
 def parse_schedule(text: str, name: str = "schedule") -> Schedule:
-    """Read a schedule from text; `name` stands for the file in errors."""
+    """Read a schedule, or the one inside a trace, from text; `name` stands for the file in errors."""
     numbered = enumerate(text.split("\n"), start=1)
     return _read_schedule(name, ((number, line) for number, line in numbered if line.strip()))
 
@@ -125,13 +133,25 @@ def _read_trace_header(path: str, lines: NumberedLines) -> TraceHeader:
         capabilities = read_capabilities(first.get("capabilities"))
         if found := complaints(capabilities):
             raise ShapeError("capabilities", found[0])
-        return TraceHeader(HEADER.read(first, ""), capabilities, TEXT.read(first.get("target", ""), "target"))
+        header = HEADER.read(first, "")
+    return TraceHeader(header, capabilities, header.target)
 
 
 def _read_trace_line(line: dict[str, Any]) -> TraceLine:
     if "got" not in line:
         raise ShapeError("got", "is missing")
-    return TraceLine(read_operation(line), read_got(line["got"]), TEXT.read(line.get("in", ""), "in"))
+    operation, part = read_operation(line), TEXT.read(line.get("in", ""), "in")
+    got = read_object(line["got"], "got")
+    for failure in FAILURES:
+        if failure in got:
+            return TraceLine(operation, None, part, failure, TEXT.read(got[failure], member("got", failure)))
+    return TraceLine(operation, read_answer(got, "got"), part)
+
+
+def _write_trace_line(line: TraceLine) -> dict[str, Any]:
+    place = {"in": line.part} if line.part else {}
+    got = {line.failure or FAILURES[0]: line.text} if line.got is None else write_answer(line.got)
+    return {**write_operation(line.operation), **place, "got": got}
 
 
 class TraceWriter:
@@ -145,8 +165,7 @@ class TraceWriter:
 
     def add(self, line: TraceLine) -> None:
         """Write one line."""
-        place = {"in": line.part} if line.part else {}
-        self._write({**write_operation(line.operation), **place, "got": write_got(line.got)})
+        self._write(_write_trace_line(line))
         self._count += 1
 
     def finish(self) -> None:

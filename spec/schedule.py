@@ -37,7 +37,8 @@ class Header:
     """What a schedule asks for.
 
     `needs` names the group kinds and capabilities without which it says nothing, `anchor` the token that opens a
-    tool call, `origin` where the story comes from (a URL), and `about` tells it in one sentence.
+    tool call, `origin` where the story comes from (a URL), `about` tells it in one sentence, and `target` names what
+    it was found on.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Header:
     about: str = ""
     anchor: int | None = None
     max_live: int = 4
+    target: str = ""
 
     @property
     def configuration(self) -> Configuration:
