@@ -8,7 +8,6 @@ extend, evict, close and preempt between; else it launches alone.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -42,7 +41,7 @@ BATCHED = (Open, Extend, Evict, Close, Preempt)
 
 
 class Observer(Protocol):
-    """Sees every judged line, for marks and white-box checks; a fault or broken promise that it returns ends the run."""
+    """Sees every judged line, for marks and white-box checks; a fault or broken promise that it gives ends the run."""
 
     def __call__(self, before: State, line: Line, after: State) -> Fault | Broken | None: ...
 
@@ -158,7 +157,6 @@ class Driver:
             self._launch_planned()
             if self._length(operation.request) < self.state.claims[operation.request].prompt or not length:
                 return None  # the engine granted less of the prompt: the schedule decides whether to go on
-            self._part = "decode"
         return None
 
     def _length(self, request: str) -> int:

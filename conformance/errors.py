@@ -47,3 +47,9 @@ class EngineHang(EngineFailure):
     """The engine did not answer in time."""
 
     code = "hang"
+
+
+class KitBug(KitError):
+    """An error inside the kit itself: neither the engine nor the adapter is to blame (exit 3)."""
+
+    exit_code = 3

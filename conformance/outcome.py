@@ -17,9 +17,9 @@ class Line:
     """One judged operation.
 
     `index` counts the schedule's operations from 1. `part` tells why the line is there: '' for the operation itself,
-    `implied` for a launch or landing that the short form leaves out, `decode` for the single steps of an extend past
-    the prompt, `drain` for what a drain expands to, `end` for what closes the schedule.
-    `answer` is None where the engine raised.
+    `implied` for a launch or landing that the short form leaves out, `drain` for what a drain expands to, `end` for
+    what closes the schedule. An extend past the prompt has one line for each step. `answer` is None where the engine
+    raised.
     """
 
     index: int

@@ -11,7 +11,7 @@ from milepost.spec.state import Claim, State
 from milepost.spec.words import NULL, Cell, GroupKind
 
 
-class FaultFound(Exception):  # noqa: N818 - a verdict on its way to `step`, not an error of this program
+class FaultFound(Exception):
     """Carries a fault out of the rules to `step`, which returns it."""
 
     def __init__(self, fault: Fault) -> None:
@@ -95,11 +95,10 @@ def _promise(state: State, claim: Claim, cell: Cell, group: Group, column: int) 
     entries: Entries = ()
     for other in state.planned():
         part = other.table.get(group.name)
-        if other.request != claim.request and cell in other.cells and isinstance(part, Pages) and other.planned:
-            if column < len(part.columns) and part.columns[column] == cell[1]:
-                stop = min(other.planned.length, (column + 1) * page)
-                lengths = range(column * page + stride, stop + 1, stride)
-                entries = tuple(other.stream.digests[length] for length in lengths)
+        columns = part.columns if isinstance(part, Pages) and other.request != claim.request else ()
+        if other.planned and columns[column : column + 1] == (cell[1],):
+            lengths = range(column * page + stride, min(other.planned.length, (column + 1) * page) + 1, stride)
+            entries = tuple(other.stream.digests[length] for length in lengths)
     return entries
 
 

@@ -5,16 +5,40 @@ Pure: the answer resolves everything that the engine was free to decide, so ther
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from milepost.spec.answers import (
-    Answer, Drained, Evicted, Frozen, Grant, Hit, Landing, Launched, Pages, Refused, ResetDone, Slots, Table,
+    Answer,
+    Drained,
+    Evicted,
+    Frozen,
+    Grant,
+    Hit,
+    Landing,
+    Launched,
+    Pages,
+    Refused,
+    ResetDone,
+    Slots,
+    Table,
 )
 from milepost.spec.effects import Contradiction, apply_tables, run_phases, write_entries, write_slot
 from milepost.spec.faults import Fault
 from milepost.spec.geometry import lies_on
 from milepost.spec.operations import (
-    Close, Drain, Evict, Extend, Freeze, Land, Launch, Open, Operation, Preempt, Publish, Reset,
+    Close,
+    Drain,
+    Evict,
+    Extend,
+    Freeze,
+    Land,
+    Launch,
+    Open,
+    Operation,
+    Preempt,
+    Publish,
+    Reset,
 )
 from milepost.spec.payload import make_stream
 from milepost.spec.reads import FaultFound, check_all, check_state
@@ -70,7 +94,9 @@ def _open(state: State, operation: Open, answer: Hit) -> State:
     state = replace(state, streams=(*state.streams, (request, stream)))
     if not 0 <= n <= max(prompt - 1, 0) or not lies_on(state.capabilities.hit_alignment, n):
         raise FaultFound(Fault("illegal-boundary", request, position=n, numbers={"prompt": prompt}))
-    state.claims[request] = Claim(request, stream, prompt, prompt, n, n)
+    # What the hit offers keeps its content: it is named before the table is, so that none of it counts as granted.
+    offered = _hit_cells(state, answer.table, n)
+    state.claims[request] = Claim(request, stream, prompt, prompt, n, n, cells=offered)
     apply_tables(state, {**answer.tables, request: answer.table}, granting=True)
     run_phases(state, answer.phases, answer.readings)
     claim = state.claims[request]
@@ -84,7 +110,7 @@ def _open(state: State, operation: Open, answer: Hit) -> State:
                 promised |= {(group.pool, index)}
             sources.add((group.pool, index))
     state.claims[request] = replace(
-        claim, leases=_hit_cells(state, claim.table, n), restoring=frozenset(sources), promised=promised
+        claim, leases=offered, restoring=frozenset(sources), promised=promised
     )
     return state
 
@@ -197,14 +223,15 @@ def _land(state: State, operation: Land, answer: Landing) -> State:
     apply_tables(state, answer.tables, granting=False)
     run_phases(state, answer.phases, answer.readings)
     for request in flight.spans:
-        _retire(state, request)
+        _retire(state, request, answer)
     return state
 
 
-def _retire(state: State, request: str) -> None:
+def _retire(state: State, request: str, answer: Landing) -> None:
+    """Forget a closed request once nothing of it is in flight; one that the answer leaves out holds nothing."""
     claim = state.claims.get(request)
     if claim is not None and claim.closed and not state.in_flight(request):
-        if claim.cells:
+        if claim.cells and request in answer.tables:
             raise Contradiction(f"'{request}' is closed and landed, and its table still names cells")
         del state.claims[request]
 
@@ -222,17 +249,25 @@ def _settle(state: State, operation: Publish | Preempt | Close, answer: Landing)
         claim = state.claims[operation.request]
         state.claims[operation.request] = replace(claim, closed=True, planned=None, leases=frozenset(),
                                                   restoring=frozenset())
-        _retire(state, operation.request)
+        _retire(state, operation.request, answer)
     return state
 
 
 def _evict(state: State, answer: Evicted) -> State:
     apply_tables(state, answer.tables, granting=False)
     for claim in state.open_claims():
-        taken = sorted((claim.leases | claim.restoring) & set(answer.cells))
+        reads = claim.leases | claim.restoring | frozenset(_working_cells(state, claim.table))
+        taken = sorted(reads & set(answer.cells))
         if taken:
             raise FaultFound(Fault("evicted-while-leased", claim.request, "", taken[0], other=claim.request))
     return state
+
+
+def _working_cells(state: State, table: Table) -> Iterator[Cell]:
+    """Yield the pages and live slots of a table; frozen slots and used sources may go at any time."""
+    for name, part in table.items():
+        indexes = part.columns if isinstance(part, Pages) else (part.live,)
+        yield from ((state.pools[name], index) for index in indexes if index != NULL)
 
 
 def _refused(state: State, operation: Extend | Freeze | Publish, answer: Refused) -> State:

@@ -1,0 +1,313 @@
+"""A campaign: corpus, recorded traffic, generated schedules and promises, on one target, in a watched child process."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from milepost.conformance.errors import KitError
+from milepost.conformance.generation import SeededSource
+from milepost.conformance.known_faults import KnownFault
+from milepost.conformance.outcome import Broken, Line, Outcome
+from milepost.conformance.promises import JUDGED, first_difference
+from milepost.conformance.shrinker import fingerprint, shrink
+from milepost.conformance.supervisor import Child, Lost
+from milepost.conformance.unaligned import UnalignedState
+from milepost.conformance.worker import Done
+from milepost.spec.capabilities import Capabilities
+from milepost.spec.faults import Fault
+from milepost.spec.schedule import Header, Schedule
+from milepost.spec.state import initial
+
+DETERMINISM_SCHEDULES = 25
+CORPUS = 1 << 40
+"""Numbers from here on are schedules that the parent holds; below are generated ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person asked for. `length` is the average number of operations of a generated schedule."""
+
+    schedules: int = 300
+    seed: int = 1
+    tier: str = "deterministic"
+    budget_seconds: float | None = None
+    length: int = 40
+    hang_seconds: float = 10.0
+    shrink_seconds: float = 10.0
+    profile: str = ""
+    known: tuple[KnownFault, ...] = ()
+    traffic: Callable[[Capabilities], Iterable[Schedule]] | None = None
+    corpus: bool = True
+    promises: bool = True
+    shrunk_per_code: int = 3
+
+
+@dataclass(slots=True)
+class Finding:
+    """One distinct fault or broken promise: its shrunk outcome, what it was shrunk from, and how often it was met."""
+
+    outcome: Outcome
+    fingerprint: str
+    shrunk_from: int
+    count: int = 1
+    url: str = ""
+
+
+@dataclass(slots=True)
+class PromiseResult:
+    """Whether a declared promise was kept: `kept`, `broken`, or `not judged`, with a sentence."""
+
+    name: str
+    result: str
+    sentence: str = ""
+
+
+@dataclass(slots=True)
+class Campaign:
+    """Everything that a run found out. `kills` has the count of operations at each failing schedule."""
+
+    target: str
+    capabilities: Capabilities
+    options: Options
+    schedules: int = 0
+    operations: int = 0
+    marks: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    unaligned: UnalignedState = field(default_factory=UnalignedState)
+    engine_seconds: float = 0.0
+    judging_seconds: float = 0.0
+    seconds: float = 0.0
+    codes: Counter[str] = field(default_factory=Counter)
+    kills: list[int] = field(default_factory=list)
+    failing: dict[str, list[Outcome]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    promises: list[PromiseResult] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def absorb(self, done: Done) -> None:
+        """Add what one schedule left."""
+        self.schedules += 1
+        self.operations += done.operations
+        self.marks += done.marks
+        self.skipped += done.skipped
+        self.unaligned = self.unaligned + done.unaligned
+        self.engine_seconds += done.engine_seconds
+        self.judging_seconds += done.judging_seconds
+        if done.outcome is not None:
+            self.fail(done.outcome)
+
+    def fail(self, outcome: Outcome) -> None:
+        """Count a failing outcome and keep the shortest few of its code."""
+        self.codes[outcome.code] += 1
+        self.kills.append(self.operations)
+        kept = self.failing.setdefault(outcome.code, [])
+        kept.append(outcome)
+        kept.sort(key=lambda one: len(one.schedule.operations))
+        del kept[self.options.shrunk_per_code :]
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with the phase, what is done of it, and how much there is (0 where that is not known)."""
+
+
+def run_campaign(target: str, options: Options, progress: Progress) -> Campaign:
+    """Run everything that was asked for; AdapterError or UsageError where the target cannot be judged at all."""
+    started = time.monotonic()
+    with Child(target, options.hang_seconds) as child:
+        campaign = Campaign(target, child.one("hello", None), options)
+        if options.corpus:
+            held: list[Schedule] = child.one("corpus")
+            _run_held(child, campaign, held, len(held), "corpus", progress)
+        if options.traffic is not None:
+            _run_held(child, campaign, options.traffic(campaign.capabilities), 0, "traffic", progress)
+        _run_generated(child, campaign, started, progress)
+        _shrink_all(child, campaign, progress)
+        if options.promises:
+            _judge_promises(child, campaign, progress)
+    campaign.seconds = time.monotonic() - started
+    return campaign
+
+
+def _over_budget(options: Options, started: float) -> bool:
+    return options.budget_seconds is not None and time.monotonic() - started > options.budget_seconds
+
+
+def _run_held(
+    child: Child, campaign: Campaign, schedules: Iterable[Schedule], total: int, phase: str, progress: Progress
+) -> None:
+    """Run schedules that the parent has, a block at a time, so that a lost child costs one of them."""
+    source = iter(schedules)
+    count = 0
+    while block := list(itertools.islice(source, 64)):
+        while block:
+            jobs = [(CORPUS + number, schedule) for number, schedule in enumerate(block)]
+            finished = 0
+            try:
+                for done in child.call("run", jobs):
+                    campaign.absorb(done)
+                    finished += 1
+                    count += 1
+                    progress(phase, count, total)
+            except Lost as lost:
+                _lost(child, campaign, block[finished], lost)
+                finished += 1
+                count += 1
+            block = block[finished:]
+
+
+def _run_generated(child: Child, campaign: Campaign, started: float, progress: Progress) -> None:
+    options, number = campaign.options, 0
+    while number < options.schedules and not _over_budget(options, started):
+        stop = min(number + 64, options.schedules)
+        try:
+            for done in child.call("generate", options.seed, range(number, stop), options.length):
+                campaign.absorb(done)
+                number = done.number + 1
+                progress("generated", number, options.schedules)
+        except Lost as lost:
+            source = SeededSource(options.seed, options.length, child.one("sizes"), lambda c: child.one("hello", c))
+            _lost(child, campaign, source.schedule(number), lost)
+            number += 1
+
+
+def _lost(child: Child, campaign: Campaign, schedule: Schedule, lost: Lost) -> None:
+    campaign.schedules += 1
+    campaign.fail(_lost_outcome(child, schedule, lost))
+
+
+def _lost_outcome(child: Child, schedule: Schedule, lost: Lost) -> Outcome:
+    """Rebuild the lines up to the operation at which the child was lost, and put the fault behind them."""
+    operations = schedule.operations[: max(lost.index, 1)]
+    head = replace(schedule, operations=operations[:-1])
+    try:
+        outcome: Outcome = child.one("outcome", head)
+    except Lost:
+        outcome = Outcome(schedule, initial(child.one("hello", schedule.header.configuration)))
+    outcome.lines = [line for line in outcome.lines if line.part != "end"]
+    outcome.schedule = replace(schedule, operations=operations)
+    if not outcome.failed:
+        last = operations[-1]
+        outcome.lines.append(Line(len(operations), last, None))
+        outcome.fault = Fault(lost.error.code, getattr(last, "request", ""), detail=str(lost.error))
+    return outcome
+
+
+def _shrink_all(child: Child, campaign: Campaign, progress: Progress) -> None:
+    failing = [outcome for outcomes in campaign.failing.values() for outcome in outcomes]
+    for count, outcome in enumerate(failing):
+        progress("shrinking", count, len(failing))
+        _add_finding(campaign, _shrunk(child, campaign, outcome), len(outcome.schedule.operations))
+    for finding in campaign.findings:
+        alike = [one for one in campaign.findings if one.outcome.code == finding.outcome.code]
+        finding.count = campaign.codes[finding.outcome.code] if len(alike) == 1 else finding.count
+
+
+def _shrunk(child: Child, campaign: Campaign, outcome: Outcome) -> Outcome:
+    seconds = campaign.options.shrink_seconds
+    try:
+        smaller: Outcome = child.one("shrink", outcome.schedule, outcome.code, seconds)
+    except Lost:
+        return _shrunk_by_loss(campaign, outcome, seconds)
+    except KitError as error:
+        campaign.notes.append(f"a {outcome.code} could not be shrunk: {error}")
+        return outcome
+    if smaller.code == outcome.code:
+        return smaller
+    campaign.notes.append(f"a {outcome.code} did not show again in the same process: it may depend on time or chance")
+    return outcome
+
+
+def _shrunk_by_loss(campaign: Campaign, outcome: Outcome, seconds: float) -> Outcome:
+    """Shrink what kills or hangs its process: each try has a child of its own, with a short watchdog."""
+    with Child(campaign.target, min(campaign.options.hang_seconds, 2.0)) as child:
+        lost_by: dict[str, Lost] = {}
+
+        def fails(candidate: Schedule) -> bool:
+            try:
+                found: Outcome = child.one("outcome", candidate)
+            except Lost as lost:
+                lost_by[repr(candidate.operations)] = lost
+                return lost.error.code == outcome.code
+            return found.code == outcome.code
+
+        smaller = shrink(outcome.schedule, fails, seconds)
+        lost = lost_by.get(repr(smaller.operations))
+        return _lost_outcome(child, smaller, lost) if lost else outcome
+
+
+def _add_finding(campaign: Campaign, outcome: Outcome, shrunk_from: int) -> None:
+    mark = fingerprint(outcome.schedule, outcome.code)
+    for finding in campaign.findings:
+        if finding.fingerprint == mark and finding.outcome.code == outcome.code:
+            finding.count += 1
+            return
+    known = (one for one in campaign.options.known if (one.code, one.fingerprint) == (outcome.code, mark))
+    url = next((one.url for one in known), "")
+    campaign.findings.append(Finding(outcome, mark, shrunk_from, url=url))
+
+
+def _judge_promises(child: Child, campaign: Campaign, progress: Progress) -> None:
+    for count, name in enumerate(campaign.capabilities.promises):
+        progress("promises", count, len(campaign.capabilities.promises))
+        campaign.promises.append(_judge_promise(child, campaign, name))
+    for result in campaign.promises:
+        found = any(finding.outcome.code == f"promise:{result.name}" for finding in campaign.findings)
+        if result.result == "broken" and not found:
+            empty = Outcome(Schedule(Header(id=f"promise/{result.name}"), ()), initial(campaign.capabilities))
+            empty.broken = Broken(result.name, result.sentence)
+            campaign.findings.append(Finding(empty, result.name, 0))
+
+
+def _judge_promise(child: Child, campaign: Campaign, name: str) -> PromiseResult:
+    broken = [one for one in campaign.findings if one.outcome.code == f"promise:{name}"]
+    if broken and broken[0].outcome.broken:
+        return PromiseResult(name, "broken", broken[0].outcome.broken.sentence)
+    if name not in JUDGED:
+        return PromiseResult(name, "not judged", "this version of the kit has no check for it")
+    try:
+        if name == "not-inert":
+            complaint = child.one("inert")
+            return PromiseResult(name, "broken" if complaint else "kept", complaint or "")
+        if name == "deterministic":
+            return _judge_determinism(child, campaign)
+    except Lost as lost:
+        return PromiseResult(name, "not judged", f"the engine was lost: {lost}")
+    return PromiseResult(name, "kept", "checked at every operation" if campaign.schedules else "")
+
+
+def _judge_determinism(child: Child, campaign: Campaign) -> PromiseResult:
+    """Run the same schedules here and in a second process with another hash seed and a jittered clock."""
+    options = campaign.options
+    source = SeededSource(options.seed, options.length, child.one("sizes"), lambda c: child.one("hello", c))
+    schedules = [source.schedule(number) for number in range(DETERMINISM_SCHEDULES)]
+    with Child(campaign.target, options.hang_seconds, hash_seed=12345) as other:
+        pairs = zip(schedules, child.call("answers", schedules), other.call("answers", schedules), strict=True)
+        for schedule, ours, theirs in pairs:
+            difference = first_difference(ours, theirs)
+            if difference:
+                sentence = (
+                    f"schedule {schedule.header.id} is answered in another way by a second process with another "
+                    f"PYTHONHASHSEED and a jittered clock, first at line {difference[0]}: {difference[1][:200]}"
+                )
+                return PromiseResult("deterministic", "broken", sentence)
+    return PromiseResult("deterministic", "kept", f"{len(schedules)} schedules answered alike by two processes")
+
+
+def known_but_unseen(campaign: Campaign) -> Iterator[KnownFault]:
+    """Yield the known faults that did not show: unexpected passes."""
+    seen = {(finding.outcome.code, finding.fingerprint) for finding in campaign.findings}
+    return (one for one in campaign.options.known if (one.code, one.fingerprint) not in seen)
+
+
+def replay_schedule(target: str, schedule: Schedule, hang_seconds: float = 10.0) -> Outcome:
+    """Run one schedule on a target in a watched child, and return its outcome."""
+    with Child(target, hang_seconds) as child:
+        try:
+            outcome: Outcome = child.one("outcome", schedule)
+        except Lost as lost:
+            return _lost_outcome(child, schedule, lost)
+        return outcome
