@@ -1,0 +1,384 @@
+"""Accounts of wrong reads: what a reader was told to read, what was there, and which line left it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from milepost.conformance.report.case import Account, Case
+from milepost.conformance.report.history import Event
+from milepost.conformance.report.layout import span
+from milepost.conformance.report.tokens import shared_length
+from milepost.spec.answers import Pages
+from milepost.spec.operations import Open, Reset
+from milepost.spec.resume import first_needed
+from milepost.spec.words import NULL, Cell, GroupKind
+
+SILENT = "'s output would be wrong and nothing would crash."
+
+
+def at_open(case: Case) -> bool:
+    """Tell whether the fault is in what an open offered, rather than in what a launched step read."""
+    return case.line is not None and isinstance(case.line.operation, Open)
+
+
+def _resumes(case: Case) -> str:
+    """Return the beginning of a sentence about a reader that goes on from `position`."""
+    verb = "lets {} resume at token" if at_open(case) else "runs {} on from token"
+    return f"{case.where} {verb.format(case.name)} {case.fault.position}"
+
+
+def _claims(case: Case) -> str:
+    """Return what the operation claims, as a clause of the proof."""
+    if at_open(case):
+        claim = case.after.claims.get(case.fault.request)
+        answer = getattr(case.line.answer, "length", None) if case.line else None
+        return f"{case.where} claims {answer if answer is not None else claim.length if claim else case.fault.position}"
+    return f"{case.where} reads {case.cell_name} as {case.name}'s, who goes on from {_length(case)}"
+
+
+def _length(case: Case) -> int:
+    claim = case.before.claims.get(case.fault.request)
+    return claim.length if claim else case.fault.position
+
+
+def _found_length(case: Case) -> int:
+    return case.fault.found.length if case.fault.found else 0
+
+
+def _writes(case: Case, cell: Cell) -> tuple[list[str], list[tuple[int, str]]]:
+    """Return the clauses and annotations of what filled a cell last, and of the source where that was a copy."""
+    clause, event = case.last_written(cell)
+    clauses, notes = [clause], []
+    if event is not None:
+        notes.append(case.becomes(event))
+        if event.kind == "copied" and not event.frozen:
+            source, origin = case.last_written(event.source)
+            clauses.append(source)
+            if origin is not None and origin is not event:
+                notes.append(case.becomes(origin))
+    return clauses, notes
+
+
+def _writer(case: Case, cell: Cell) -> str:
+    """Return the request whose forward a cell's content goes back to."""
+    event: Event | None = case.history.last_write(cell)
+    while event is not None and event.kind == "copied" and not event.request:
+        event = case.history.last_write(event.source)
+    if event is not None and event.request:
+        return event.request
+    return case.fault.found.request if case.fault.found else ""
+
+
+# -- law 4
+
+
+def torn_hit(case: Case) -> Account:
+    """A state that has read fewer tokens than the reader claims."""
+    n, seen = case.fault.position, _found_length(case)
+    if case.fault.cell[1] == NULL:
+        source = "with no recurrent state at all" if at_open(case) else "with a recurrent state of zeros"
+    elif not seen:
+        source = "from a state that has seen no token"
+    else:
+        source = f"from a state that has only seen {seen} token{'s' if seen != 1 else ''}"
+    missing = f"{span('Token', seen, n)} would never enter the recurrence: {case.name}{SILENT}"
+    if case.fault.cell[1] == NULL:
+        named = "names no state" if at_open(case) else "gives the kernel no initial state"
+        return Account(f"{_resumes(case)} {source}.", missing, (f"{case.where} claims {n} and {named}",
+                                                                *_whereabouts(case, n)))
+    clauses, notes = _writes(case, case.fault.cell)
+    return Account(f"{_resumes(case)} {source}.", missing,
+                   (f"{case.where} claims {n}", *clauses, *_never_frozen(case, seen, n)), tuple(notes))
+
+
+def _whereabouts(case: Case, n: int) -> tuple[str, ...]:
+    """Return where the right state is, or that there is none."""
+    wanted = case.fault.expected.stream.digests[n] if case.fault.expected else 0
+    holders = sorted(cell for cell, content in case.before.contents.items() if content == wanted)
+    if holders:
+        return (f"the state of {n} tokens is in {case.cell(holders[0])}",)
+    return (f"no cell holds the state of {n} tokens",)
+
+
+def _never_frozen(case: Case, seen: int, n: int) -> tuple[str, ...]:
+    """Return what was never done between the state's length and the claimed one."""
+    where = _whereabouts(case, n)
+    writer = _writer(case, case.fault.cell)
+    if not where[0].startswith("no cell") or not writer:
+        return where
+    reached = case.history.longest(writer)
+    name = case.short(writer)
+    if reached <= seen:
+        return (f"{name} never got beyond {reached}",)
+    later = sorted({event.length for event in case.history.freezes(writer) if event.length > seen})
+    if later:
+        return (f"{name} was frozen next at {later[0]}", *where)
+    return (f"{name} was never frozen between {seen} and {reached}",)
+
+
+def over_advanced(case: Case) -> Account:
+    """A state that has read more tokens than the reader claims."""
+    n, seen = case.fault.position, _found_length(case)
+    first = (f"{case.where} lets {case.name} resume at token {n} from a state that has already seen {seen} tokens."
+             if at_open(case) else f"{_resumes(case)} with a state that has already seen {seen} tokens.")
+    found, own = case.fault.found, case.stream(case.fault.request)
+    writer = case.short(_writer(case, case.fault.cell)) or "another request"
+    agree = found and own and found.stream.identities[n:seen] == own.identities[n:seen]
+    second = (f"{span('Token', n, seen)} would enter the recurrence twice: {case.name}{SILENT}" if agree else
+              f"It has read {writer}'s {span('token', n, seen)}, which {case.name} does not contain: "
+              f"{case.name}{SILENT}")
+    clauses, notes = _writes(case, case.fault.cell)
+    return Account(first, second, (f"{case.where} claims {n}", *clauses, *_whereabouts(case, n)), tuple(notes))
+
+
+def kv_gap(case: Case) -> Account:
+    """KV entries below the hit that no page is named for."""
+    first, stop = _gap(case)
+    n = _claimed(case)
+    entries = span("token", first, stop)
+    named = _named_columns(case)
+    return Account(
+        f"{_begin(case, n)} with no KV for {entries}.",
+        f"Attention would read nothing there: {case.name}{SILENT}",
+        (f"{case.where} claims {n}", f"its table names {named}, and nothing for {entries}", *_given_up(case, first)),
+    )
+
+
+def window_gap(case: Case) -> Account:
+    """Entries inside the window that no page is named for."""
+    first, stop = _gap(case)
+    n, group = _claimed(case), case.group
+    window = group.window if group else 0
+    entries = span("token", first, stop)
+    start = first_needed(GroupKind.WINDOW, n, window)
+    return Account(
+        f"{_begin(case, n)} with nothing in its window for {entries}.",
+        f"Window attention would read nothing there: {case.name}{SILENT}",
+        (f"{case.where} claims {n}, and a window of {window} needs {span('token', start, n)} there",
+         f"its table names {_named_columns(case)}, and nothing for {entries}", *_given_up(case, first)),
+    )
+
+
+def _claimed(case: Case) -> int:
+    return getattr(case.line.answer, "length", 0) if at_open(case) and case.line else _length(case)
+
+
+def _begin(case: Case, n: int) -> str:
+    verb = "lets {} resume at token" if at_open(case) else "runs {} on from token"
+    return f"{case.where} {verb.format(case.name)} {n}"
+
+
+def _columns(case: Case) -> tuple[int, ...]:
+    claim, group = case.claim(), case.group
+    part = claim.table.get(group.name) if claim and group else None
+    return part.columns if isinstance(part, Pages) else ()
+
+
+def _gap(case: Case) -> tuple[int, int]:
+    """Return [first, stop) of the tokens from the faulting one on for which the table names no page."""
+    group = case.group
+    page, position = (group.page_size if group else 1), case.fault.position
+    columns = _columns(case)
+    column = position // page
+    while column < len(columns) and columns[column] == NULL:
+        column += 1
+    n = max(_claimed(case), position + 1)
+    if not columns or position // page >= len(columns):
+        return position, n
+    return position, max(min(column * page, n), position + 1)
+
+
+def _named_columns(case: Case) -> str:
+    columns = [index for index in _columns(case) if index != NULL]
+    group = case.group
+    noun = case.noun(group.pool) if group else "page"
+    if not columns:
+        return f"no {noun}"
+    shown = " ".join(map(str, columns[:8])) + (" ..." if len(columns) > 8 else "")
+    return f"{noun} {shown}" if len(columns) == 1 else f"{noun}s {shown}"
+
+
+def _given_up(case: Case, position: int) -> tuple[str, ...]:
+    """Return who held the missing entry last, where the run can tell."""
+    expected, group = case.fault.expected, case.group
+    if expected is None or group is None:
+        return ()
+    for event in reversed(case.history.events):
+        if event.kind == "written" and event.cell[0] == group.pool and event.first <= position < event.length:
+            stream = case.stream(event.request)
+            if stream and stream.digests[position + 1] == expected.stream.digests[position + 1]:
+                return (f"{case.cell(event.cell)} was written with {case.written(event)} by "
+                        f"{case.operation(event.line)}",)
+    return ("no line wrote them for this prefix",)
+
+
+# -- law 3
+
+
+def stale_kv(case: Case) -> Account:
+    """A KV entry of another prefix."""
+    token = case.fault.position
+    verb = "offers" if at_open(case) else "lets"
+    held = _entry(case)
+    first = (f"{case.where} offers {case.name} {case.cell_name} for token {token}; it holds {held}."
+             if verb == "offers" else f"{case.where} lets {case.name} read {case.cell_name} for token {token}; it "
+             f"holds {held}.")
+    clauses, notes = _writes(case, case.fault.cell)
+    return Account(first, f"Attention would read another text: {case.name}{SILENT}",
+                   (_claims(case), *clauses, *_parting(case)), tuple(notes))
+
+
+def _entry(case: Case) -> str:
+    """Return what was found in place of one KV entry."""
+    found = case.fault.found
+    if found is None:
+        return "bytes that no forward of this run wrote"
+    owner = case.short(_writer(case, case.fault.cell) or found.request)
+    return f"{owner}'s token {found.length - 1}"
+
+
+def stale_state(case: Case) -> Account:
+    """A state of another prefix."""
+    found = case.fault.found
+    held = "a state that no forward of this run wrote"
+    if found is not None:
+        owner = case.short(_writer(case, case.fault.cell) or found.request)
+        tokens = "token" if found.length == 1 else "tokens"
+        held = f"{owner}'s state after {found.length} {tokens} of another text"
+    clauses, notes = _writes(case, case.fault.cell)
+    return Account(f"{_resumes(case)} from {held}.",
+                   f"The recurrence would go on from what {case.name} never said: {case.name}{SILENT}",
+                   (_claims(case), *clauses, *_parting(case)), tuple(notes))
+
+
+def _parting(case: Case) -> tuple[str, ...]:
+    """Return where the reader's text and the writer's part."""
+    found, own = case.fault.found, case.stream(case.fault.request)
+    if found is None or own is None:
+        return ()
+    shared = shared_length(found.stream.tokens, own.tokens)
+    if found.stream is own or shared >= found.length:
+        return (f"that is {case.name}'s own text, at another place",) if shared >= found.length else ()
+    writer = case.short(found.request)
+    return (f"{writer} and {case.name} share {shared} token{'s' if shared != 1 else ''}",)
+
+
+def reset_survivor(case: Case) -> Account:
+    """Memory from before a reset."""
+    index = _reset(case)
+    verb = "offers" if at_open(case) else "lets"
+    what = f"{verb} {case.name}" + (" " if at_open(case) else " read ") + case.cell_name
+    clauses, notes = _writes(case, case.fault.cell)
+    resets = f"op {index} reset the cache" if index else "the cache was reset since"
+    return Account(
+        f"{case.where} {what}, computed before the reset{f' of op {index}' if index else ''}.",
+        "A reset follows new weights or adapters: the answer would mix old and new.",
+        (*clauses, f"{resets}, before {case.name} was opened"),
+        (*notes, *(((index, "nothing from before may be offered after this"),) if index else ())),
+    )
+
+
+def _reset(case: Case) -> int:
+    """Return the index of the last reset that was done, 0 where there is none."""
+    done = [line.index for line in case.outcome.lines
+            if isinstance(line.operation, Reset) and getattr(line.answer, "done", False)]
+    return done[-1] if done else 0
+
+
+def cross_namespace(case: Case) -> Account:
+    """Memory of another namespace."""
+    found, own = case.fault.found, case.stream(case.fault.request)
+    theirs = _namespace(found.stream.namespace if found else ())
+    mine = _namespace(own.namespace if own else ())
+    owner = case.short(_writer(case, case.fault.cell)) or "another request"
+    clauses, notes = _writes(case, case.fault.cell)
+    verb = "offers" if at_open(case) else "lets"
+    what = f"{verb} {case.name}" + (" " if at_open(case) else " read ") + case.cell_name
+    return Account(
+        f"{case.where} {what}, computed for {owner} in {theirs}; {case.name} is in {mine}.",
+        "The tokens are equal and the memory is not: one tenant's or adapter's content would enter another's answer.",
+        (*clauses, f"{owner} was opened with {theirs}, {case.name} with {mine}"),
+        tuple(notes),
+    )
+
+
+def _namespace(pairs: tuple[tuple[str, str], ...]) -> str:
+    return " and ".join(f"{kind}={value}" for kind, value in pairs) or "no namespace"
+
+
+# -- law 8
+
+
+def uninitialized_read(case: Case) -> Account:
+    """Memory that nothing has written since its grant."""
+    grant = case.history.latest(case.fault.cell, "granted")
+    last = case.history.last_write(case.fault.cell)
+    where = f"for token {case.fault.position}" if case.group and case.group.kind.paged else (
+        f"as its state at token {case.fault.position}")
+    verb = f"offers {case.name}" if at_open(case) else f"lets {case.name} read"
+    proof: list[str] = [_claims(case)] if at_open(case) else []
+    notes: list[tuple[int, str]] = []
+    if grant is None:
+        since = "which nothing has ever written"
+        proof.append(f"no line grants or writes {case.cell_name}")
+    else:
+        since = "which nothing has written since it was granted"
+        proof.append(f"{case.operation(grant.line)} granted {case.cell_name} to {case.short(grant.request)}, and no "
+                     "line has written it since")
+        notes.append((grant.line.index, f"{case.cell_name} is granted to {case.short(grant.request)}"))
+    tenant = "Whatever the last tenant left there enters the answer"
+    if last is not None and case.outcome.lines.index(last.line) < _number(case, grant):
+        proof.append(f"before that it held {case.written(last)}")
+        tenant = f"What the last tenant left there, {case.written(last)}, enters the answer"
+    elif last is not None and case.before.contents.get(case.fault.cell) is None:
+        proof.append(f"{case.operation(last.line)} filled it from memory that was not written")
+    return Account(f"{case.where} {verb} {case.cell_name} {where}, {since}.", f"{tenant}: {case.name}{SILENT}",
+                   tuple(proof), tuple(notes))
+
+
+def _number(case: Case, event: Event | None) -> int:
+    return case.outcome.lines.index(event.line) if event else 0
+
+
+def read_before_landing(case: Case) -> Account:
+    """Memory whose writer has not taken effect yet."""
+    cell = case.fault.cell
+    flight = next((one for one in case.before.flights if cell in one.writes), None)
+    writer = case.short(case.fault.other or (flight.writes[cell][0] if flight else _planner(case)))
+    verb = f"offers {case.name}" if at_open(case) else f"lets {case.name} read"
+    if flight is not None:
+        what = f"step {flight.step} of {writer}, which writes it, has not landed"
+        proof = [f"{case.cell_name} is written by step {flight.step}", f"no line lands step {flight.step} before "
+                 f"{case.where}"]
+    elif case.fault.other:
+        what = f"{writer} writes it in the same step"
+        proof = [f"{writer}'s entries in {case.cell_name} are computed by the step that reads them",
+                 "the engine does not declare same_step_reads"]
+    else:
+        what = f"the step of {writer or 'its owner'} that writes it has not run"
+        proof = [f"{case.cell_name} was offered before its step had run"]
+        clause, _ = case.last_written(cell)
+        proof.append(clause)
+    event = case.history.last_write(cell)
+    notes = [case.becomes(event)] if event and flight else []
+    return Account(f"{case.where} {verb} {case.cell_name} while {what}.",
+                   f"The reader sees what was there before: {case.name}{SILENT}", tuple(proof), tuple(notes))
+
+
+def _planner(case: Case) -> str:
+    """Return the request with a planned step that names the faulting cell."""
+    return next((claim.request for claim in case.before.planned() if case.fault.cell in claim.cells), "")
+
+
+READ_ACCOUNTS: dict[str, Callable[[Case], Account]] = {
+    "torn-hit": torn_hit,
+    "over-advanced": over_advanced,
+    "kv-gap": kv_gap,
+    "window-gap": window_gap,
+    "stale-kv": stale_kv,
+    "stale-state": stale_state,
+    "reset-survivor": reset_survivor,
+    "cross-namespace": cross_namespace,
+    "uninitialized-read": uninitialized_read,
+    "read-before-landing": read_before_landing,
+}
