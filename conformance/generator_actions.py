@@ -88,15 +88,15 @@ def turn(author: Author, kinds: tuple[str, ...]) -> None:
 def batch(author: Author, kinds: tuple[str, ...]) -> None:
     """Several requests in one step; some come and go while it is planned."""
     chooser = author.chooser
-    while len(author.open) < 2:
+    for _ in range(2 - len(author.open)):
         new_prompt(author, kinds)
-    planned = [sketch for sketch in author.open if not chooser.chance(1, 4)]
+    planned = [sketch for sketch in author.open if not chooser.chance(1, 6)]
     for sketch in planned:
-        author.extend(sketch, author.next_stop(sketch))
+        author.extend(sketch, author.next_stop(sketch), alone=False)
         if chooser.chance(1, 5):
             other = author.start(sketch.prompt, sketch) if chooser.chance(1, 2) else new_prompt(author, kinds)
-            author.extend(other, author.next_stop(other))
-    if author.allows("drop") and author.open and chooser.chance(1, 4):
+            author.extend(other, author.next_stop(other), alone=False)
+    if author.allows("drop") and author.open and chooser.chance(1, 5):
         dropped = chooser.choose(author.open)
         if chooser.chance(1, 3) and author.allows("preempt"):
             author.preempt(dropped)

@@ -52,7 +52,7 @@ class Author:
         self.off = off | not_offered(capabilities)
         self.namespaces = self._namespaces()
         self.pictures = "content" not in self.off and chooser.chance(1, 3)
-        self.crowd = min(capabilities.max_live, chooser.integer(1, 4))
+        self.crowd = min(capabilities.max_live, chooser.integer(2, 5))
         self.freeze_chance = (1, 6) if capabilities.mid_prefill_freeze else (1, 2)
         self.operations: list[Operation] = []
         self.open: list[Sketch] = []
@@ -112,9 +112,12 @@ class Author:
             said[chooser.integer(0, len(said) - 1)] = self.anchor
         return tuple(said)
 
-    def extend(self, sketch: Sketch, to: int) -> None:
-        """Ask for tokens up to `to`; most of the time others make room first, since a full pool only refuses."""
-        others = [one for one in self.open if one is not sketch and one.asked]
+    def extend(self, sketch: Sketch, to: int, alone: bool = True) -> None:
+        """Ask for tokens up to `to`.
+
+        Unless others are to share the step, one of them makes room first, most of the time: a full pool only refuses.
+        """
+        others = [one for one in self.open if one is not sketch and one.asked] if alone else []
         if others and sum(one.asked for one in others) + to > self.sizes.longest and self.chooser.chance(2, 3):
             self.close(self.chooser.choose(others), keep=self.chooser.chance(7, 8))
         draft = self.chooser.integer(0, self.capabilities.speculates) if self.capabilities.speculates else 0
