@@ -70,8 +70,9 @@ class Memory:
             values += [(cell, ZERO) for cell in phase.zeros]
             predicted.update(values)
             touched.update(cell for cell, _ in values)
+        held_back = {cell for cell, _, _ in self._pending}  # memory lags behind the judge there, by our own doing
         readings: dict[Cell, Content] = {}
-        for cell in {*touched, *earlier, *named}:
+        for cell in {*touched, *earlier, *named} - held_back:
             if cell[0] in self._groups:
                 actual = self._load(cell)
                 expected = predicted.get(cell)
