@@ -35,7 +35,7 @@ class StdioAdapter:
     """One cache in a program of its own, by the methods of `spec.seam.Adapter`.
 
     `command` is split as a shell would. A program that answers `hello` with `"again": true` can build a new cache
-    when it gets another hello: it then goes to `idle` when this adapter is stopped or forgotten, and is taken from
+    when it gets another hello: it then goes to `idle` when this adapter is shut down or forgotten, and is taken from
     there instead of starting another one. Whether `account`, `inventory`, `read` and `write` may be called is said
     by the capabilities.
     """
@@ -67,7 +67,7 @@ class StdioAdapter:
         """What the program declared."""
         return self._capabilities
 
-    def stop(self) -> None:
+    def shutdown(self) -> None:
         """Let go of the program; a second time does nothing."""
         self._finalizer()
 

@@ -45,7 +45,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def toy() -> Iterator[StdioAdapter]:
     adapter = StdioAdapter(TOY, SIZES)
     yield adapter
-    adapter.stop()
+    adapter.shutdown()
 
 
 def misbehaving(manner: str, **options: Any) -> StdioAdapter:
@@ -90,7 +90,7 @@ def test_the_reference_answers_the_same_over_the_wire_and_in_process() -> None:
     assert over_the_wire.capabilities == make(SIZES).capabilities
     assert use(over_the_wire) == use(make(SIZES))
     assert over_the_wire.inventory() == _used_reference().inventory()
-    over_the_wire.stop()
+    over_the_wire.shutdown()
 
 
 def _used_reference() -> Inventoried:
@@ -104,7 +104,7 @@ def test_a_long_message_passes_both_ways() -> None:
     adapter = misbehaving("launch:long")
     assert adapter.open("r1", tuple(range(200_000)), (), {}) == Hit(0)
     assert len(adapter.launch().phases[0].zeros) == 50_000
-    adapter.stop()
+    adapter.shutdown()
 
 
 # -- whose fault it is
@@ -129,7 +129,7 @@ def test_an_engine_that_does_not_answer_in_time_hangs_and_its_program_is_gone() 
     with pytest.raises(EngineHang, match=r"no answer to launch within 0\.5 seconds"):
         adapter.launch()
     assert time.monotonic() - started < 5
-    adapter.stop()
+    adapter.shutdown()
     assert not adapter._program.alive
 
 
@@ -178,7 +178,7 @@ def test_an_answer_that_cannot_be_read_is_the_adapters_fault(manner: str, messag
     adapter = misbehaving(manner)
     with pytest.raises(AdapterError, match=message):
         adapter.launch()
-    adapter.stop()
+    adapter.shutdown()
 
 
 def test_an_unsupported_call_contradicts_what_was_declared(toy: StdioAdapter) -> None:
@@ -193,7 +193,7 @@ def test_a_count_that_cannot_be_read_is_the_adapters_fault() -> None:
     adapter = misbehaving('account:{"account": {"kv": {"free": -1}}}')
     with pytest.raises(AdapterError, match=r"account\.kv\.free: expected an integer of at least 0"):
         adapter.account()
-    adapter.stop()
+    adapter.shutdown()
 
 
 @pytest.mark.parametrize("command", ["./no-such-program --fast", __file__])
@@ -220,15 +220,15 @@ def test_a_program_that_can_begin_again_is_asked_again() -> None:
     program, answers = first._program, use(first)
     second = target(SIZES)
     assert second._program is not program, "the first cache is still in use"
-    first.stop()
+    first.shutdown()
     third = target(Configuration(page_size=8))
     assert third._program is program
     assert third.capabilities.page_size == 8
-    third.stop()
+    third.shutdown()
     fourth = target(SIZES)
     assert use(fourth) == answers, "nothing of the earlier cache is left"
     for adapter in (second, fourth):
-        adapter.stop()
+        adapter.shutdown()
     for program in target.idle:
         program.stop()
 
@@ -241,17 +241,17 @@ def test_a_forgotten_adapter_gives_its_program_back() -> None:
     program.stop()
     second = target(SIZES)
     assert second._program is not program, "a program that has ended is not asked"
-    second.stop()
+    second.shutdown()
     target.idle.pop().stop()
 
 
 def test_a_program_that_cannot_begin_again_is_started_for_each_cache() -> None:
     target = StdioTarget(shlex.join(TOY))
     first = target(SIZES)
-    first.stop()
-    first.stop()
+    first.shutdown()
+    first.shutdown()
     assert not target.idle and not first._program.alive
-    target(SIZES).stop()
+    target(SIZES).shutdown()
 
 
 def test_a_failed_engine_is_never_asked_again() -> None:
@@ -261,7 +261,7 @@ def test_a_failed_engine_is_never_asked_again() -> None:
         adapter.land(99, {}, {})
     with pytest.raises(AdapterError, match="was asked to reset after it had failed"):
         adapter.reset()
-    adapter.stop()
+    adapter.shutdown()
     assert not target.idle
 
 
@@ -310,12 +310,12 @@ def test_what_the_engine_prints_does_not_reach_the_answers(tmp_path: Path) -> No
     )
     adapter = StdioAdapter([sys.executable, str(program)], SIZES)
     assert adapter.open("r1", (1, 2), (), {}) == make(SIZES).open("r1", (1, 2), (), {})
-    adapter.stop()
+    adapter.shutdown()
 
 
 def test_threads_that_listen_end_with_their_program() -> None:
     before = threading.active_count()
     for _ in range(3):
-        StdioAdapter(TOY, SIZES).stop()
+        StdioAdapter(TOY, SIZES).shutdown()
     time.sleep(0.2)
     assert threading.active_count() <= before
