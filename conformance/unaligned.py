@@ -74,9 +74,8 @@ class UnalignedState:
     def to_json(self) -> dict[str, Any]:
         """Return rows of (what, count), the most telling first, and notes on what they can't say."""
         rows = [("requests that ended after computing something", self.requests), *self._end_rows()]
-        off_boundary = sum(self.fates.values())
-        rows += [(f"of {off_boundary} states that ended off the boundaries and could be kept, {FATES[fate]}", self.fates[fate])
-                 for fate in FATES if off_boundary]
+        kept = f"of {sum(self.fates.values())} states that ended off the boundaries and could be kept"
+        rows += [(f"{kept}, {text}", self.fates[fate]) for fate, text in FATES.items() if self.fates]
         rows += [("ended with a step in flight: the state ran ahead of the tokens that were known", self.ran_ahead)]
         rows += [("hits", self.hits), ("hits off the boundaries", sum(self.off_grid_hits.values()))]
         rows += [(f"hits {past} past a multiple of {grid}", count)
