@@ -53,4 +53,10 @@ def show_outcome(outcome: Outcome, command: str, operations: int) -> int:
 def _record(path: Path, target: str, outcome: Outcome) -> None:
     schedule: Schedule = outcome.schedule
     header = TraceHeader(schedule.header, outcome.state.capabilities, target)
-    write_trace(path, header, [TraceLine(line.operation, line.answer, line.part) for line in outcome.lines])
+    fault = outcome.fault
+    failure, text = (fault.code, fault.detail) if fault else ("", "")
+    lines = [
+        TraceLine(line.operation, line.answer, line.part, *(("", "") if line.answer else (failure, text)))
+        for line in outcome.lines
+    ]
+    write_trace(path, header, lines)

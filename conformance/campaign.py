@@ -123,7 +123,9 @@ def run_campaign(target: str, options: Options, progress: Progress) -> Campaign:
             held: list[Schedule] = child.one("corpus")
             _run_held(child, campaign, held, len(held), "corpus", progress)
         if options.traffic is not None:
-            _run_held(child, campaign, options.traffic(campaign.capabilities), 0, "traffic", progress)
+            recorded = options.traffic(campaign.capabilities)
+            within = itertools.takewhile(lambda _: not _over_budget(options, started), recorded)
+            _run_held(child, campaign, within, 0, "traffic", progress)
         _run_generated(child, campaign, started, progress)
         _shrink_all(child, campaign, progress)
         if options.promises:

@@ -28,7 +28,7 @@ def check_trace(path: Path) -> Outcome:
         outcome.lines.append(line)
         if line.answer is None:
             request = getattr(line.operation, "request", "")
-            outcome.fault = Fault("crash", request, detail="the engine raised here when this was recorded")
+            outcome.fault = Fault(recorded.failure, request, detail=recorded.text)
             break
         try:
             after = step(state, line.operation, line.answer)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from milepost.conformance.errors import AdapterError, UsageError
 from milepost.spec.capabilities import Configuration, complaints
@@ -87,9 +87,9 @@ def resolve(name: str) -> Target:
 
 
 def _stdio(name: str, command: str) -> Target:
-    from milepost.conformance.wire import StdioAdapter
+    from milepost.conformance.wire import StdioTarget
 
-    return Target(name, lambda configuration: cast(Adapter, StdioAdapter(command, configuration)))
+    return Target(name, StdioTarget(command))
 
 
 def _odd_reference(name: str, scheme: str, rest: str) -> Target:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from milepost.conformance.campaign import Campaign, known_but_unseen
 from milepost.conformance.errors import UsageError
-from milepost.conformance.marks import PROFILES, Profile, missing
+from milepost.conformance.profiles import PROFILES, Profile, missing
 
 
 class Result(StrEnum):
