@@ -54,6 +54,12 @@ class Case:
         return self.history.last.after if self.history.last else self.outcome.state
 
     @property
+    def white_box(self) -> bool:
+        """True where the judge took every answer and an inventory showed the fault."""
+        last = self.history.last
+        return last is not None and last.line.answer is not None and not last.broke_law
+
+    @property
     def where(self) -> str:
         """The operation that faulted, `op 6`."""
         return self.operation(self.line)
@@ -172,9 +178,12 @@ class Case:
         """Return the annotation of a write's row."""
         return event.line.index, f"{self.cell(event.cell)} becomes: {self.written(event)}"
 
-    def last_written(self, cell: Cell) -> tuple[str, Event | None]:
-        """Return the clause about what filled a cell last, and that event."""
-        event = self.history.last_write(cell)
+    def last_written(self, cell: Cell, position: int | None = None) -> tuple[str, Event | None]:
+        """Return the clause about what filled a cell last, and that event; of one entry where `position` is given."""
+        group = self.group
+        page = group.page_size if group and group.kind.paged else 1
+        entry = position % page if position is not None and group and group.kind.paged else None
+        event = self.history.last_write(cell, entry, page)
         name = self.cell(cell)
         if event is None:
             return f"nothing in this run has written {name}", None

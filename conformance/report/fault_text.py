@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from milepost.conformance.outcome import Outcome
 from milepost.conformance.report.case import Account, Case
-from milepost.conformance.report.layout import both_ends, command_lines, numbers, plain, wrap
-from milepost.conformance.report.legal import legal_evictions, legal_hits, legal_replacements
+from milepost.conformance.report.layout import both_ends, command_lines, plain, ranges, shorten, wrap
+from milepost.conformance.report.legal import legal_evictions, legal_hits, legal_replacements, refusal_is_legal
 from milepost.conformance.report.reasons import account_of
-from milepost.conformance.report.rows import Row, hit_text, lay_out, rows_of
-from milepost.spec.answers import Grant, Hit
+from milepost.conformance.report.rows import LONGEST_REQUEST, Row, hit_text, lay_out, rows_of
+from milepost.spec.answers import Grant, Hit, Refused
 from milepost.spec.faults import Fault
 from milepost.spec.laws import PROMISES, law
-from milepost.spec.operations import Evict, Extend, Open
+from milepost.spec.operations import Evict, Extend, Freeze, Open, Publish
 
 MOST_ROWS = 40
 """A schedule that could not be shrunk is shown up to here; what matters and the end are kept."""
@@ -82,7 +82,12 @@ def _schedule(case: Case, account: Account, shrunk_from: int, width: int) -> lis
         counted += f", shrunk from {shrunk_from}"
     lines = both_ends(sizes, counted, width, "     ")
     rows = rows_of(case, account.notes)
-    return lines + (_lay_out_part(case, rows, width) if len(rows) > MOST_ROWS else lay_out(case, rows, width))
+    if len(rows) > MOST_ROWS:
+        lines += _lay_out_part(case, rows, width)
+    else:
+        lines += [line for row in lay_out(case, rows, width) for line in row]
+    unreached = operations - (case.line.index if case.line else 0)
+    return lines + ([f"     ... and {unreached} that the run did not reach"] if unreached > 0 and case.line else [])
 
 
 def _chunk(case: Case) -> int:
@@ -93,12 +98,14 @@ def _chunk(case: Case) -> int:
 def _lay_out_part(case: Case, rows: Sequence[Row], width: int) -> list[str]:
     """Show the rows of the requests that matter and the last ones, and count what is left out."""
     names = {name for row in (*rows[-1:], *(row for row in rows if row.note)) if (name := row.request)}
-    wanted = [number for number, row in enumerate(rows) if row.note or row.request in names]
+    names |= {shorten(plain(name), LONGEST_REQUEST) for name in (case.fault.request, case.fault.other) if name}
+    wanted = [number for number, row in enumerate(rows)
+              if row.note or (row.request in names and row.answer != ("skipped",))]
     kept = {number for number, row in enumerate(rows) if row.note}
     kept |= set(range(len(rows) - MOST_ROWS // 4, len(rows))) | set(wanted[: MOST_ROWS // 4])
     kept |= set(wanted[-MOST_ROWS // 2 :])
     shown = [row for number, row in enumerate(rows) if number in kept]
-    texts = iter(_blocks(case, shown, width))
+    texts = iter(lay_out(case, shown, width))
     lines: list[str] = []
     skipped = 0
     for number in range(len(rows)):
@@ -114,26 +121,18 @@ def _left_out(skipped: int) -> list[str]:
     return [f"     ... {skipped} more operation{'' if skipped == 1 else 's'} ..."] if skipped else []
 
 
-def _blocks(case: Case, rows: Sequence[Row], width: int) -> list[list[str]]:
-    """Lay rows out together and return the lines of each: a row starts where its label does."""
-    blocks: list[list[str]] = []
-    for line in lay_out(case, rows, width):
-        if line[:5].strip() or not blocks:
-            blocks.append([line])
-        else:
-            blocks[-1].append(line)
-    return blocks
-
-
 # -- legal answers
 
 
 def _legal(case: Case, width: int) -> list[str]:
     line = case.line
-    if line is None or line.answer is None:
+    if line is None or line.answer is None or case.white_box:
         return []
     first = f"  legal answers to {case.where}   "
     match line.operation, line.answer:
+        case Open() | Extend() | Freeze() | Publish(), Refused() if refusal_is_legal(case, line.operation, line.answer):
+            start = ["hit 0"] if isinstance(line.operation, Open) else []
+            return _joined([*start, f"refused: {plain(line.answer.reason)}, with every table as it was"], width, first)
         case Open(), _:
             found = legal_hits(case, line.operation, line.answer if isinstance(line.answer, Hit) else None)
             return _options(case, found, width, first)
@@ -149,14 +148,21 @@ def _legal(case: Case, width: int) -> list[str]:
 
 def _options(case: Case, hits: Sequence[Hit], width: int, first: str) -> list[str]:
     """Return all legal hits in full where that takes three lines, else their lengths and the deepest in full."""
-    room = width - len(first)
-    full = [hit_text(case, hit, 10**6) for hit in hits]
-    lines = _joined(full, width, first)
+    step = case.capabilities.hit_alignment
+    lines = _joined(_alike(case, hits, step), width, first)
     if len(lines) <= 3:
         return lines
-    lengths = numbers([hit.length for hit in hits], max(room - 6, 20))
-    return [*wrap(f"hit {lengths}; the deepest is", width, first),
-            *wrap(hit_text(case, hits[-1], room), width, " " * len(first))]
+    lengths = ranges([hit.length for hit in hits], step)
+    deepest = hit_text(case, hits[-1], width - len(first) - 13)
+    return _joined([f"hit {lengths}", f"the deepest: {deepest}"], width, first)
+
+
+def _alike(case: Case, hits: Sequence[Hit], step: int) -> list[str]:
+    """Return hits as text, those that name the same cells together."""
+    groups: dict[str, list[int]] = {}
+    for hit in hits:
+        groups.setdefault(hit_text(case, hit, 10**6).partition(", ")[2], []).append(hit.length)
+    return [f"hit {ranges(lengths, step)}" + (f", {cells}" if cells else "") for cells, lengths in groups.items()]
 
 
 def _joined(options: Sequence[str], width: int, first: str) -> list[str]:
@@ -177,8 +183,8 @@ def _instead(case: Case, others: Sequence[int], width: int, first: str) -> list[
     noun = case.noun(case.fault.cell[0])
     if not others:
         return wrap(f"a refusal: no other {noun} may be granted", width, first)
-    listed = numbers(others, max(width - len(first) - 40, 12))
-    return wrap(f"a refusal  |  in place of {case.cell_name}, {noun} {listed}", width, first)
+    return wrap(f"a refusal  |  in place of {case.cell_name}, {noun}{'s' if len(others) > 1 else ''} {ranges(others)}",
+                width, first)
 
 
 # -- the end

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from milepost.conformance.outcome import Line, Outcome
-from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Pages, Phase, Refused, Slots, Table, Tables, named_cells
+from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Pages, Phase, Refused, Slots, Table, Tables
 from milepost.spec.effects import apply_tables, run_phases
 from milepost.spec.faults import Fault
 from milepost.spec.operations import Extend, Launch, Open
-from milepost.spec.payload import ZERO, Content, Provenance, find_provenance
+from milepost.spec.payload import ZERO, Content, Provenance, find_provenance, make_stream
 from milepost.spec.reads import FaultFound
 from milepost.spec.state import Claim, State, initial
 from milepost.spec.step import Contradiction, step
@@ -45,6 +45,7 @@ class Moment:
     line: Line
     before: State
     after: State
+    broke_law: bool = False
 
 
 class History:
@@ -67,9 +68,17 @@ class History:
         """Return the last such event of a cell, None where there is none."""
         return next(iter(reversed(self.of(cell, *kinds))), None)
 
-    def last_write(self, cell: Cell) -> Event | None:
-        """Return what filled a cell last, with no regard to grants since then."""
-        return self.latest(cell, *WRITES)
+    def last_write(self, cell: Cell, entry: int | None = None, page: int = 1) -> Event | None:
+        """Return what filled a cell last, with no regard to grants since then; what filled one entry of a page.
+
+        `entry` counts tokens within the page of `page` tokens.
+        """
+        return next((event for event in reversed(self.of(cell, *WRITES)) if _covers(event, entry, page)), None)
+
+    def write_before(self, event: Event) -> Event | None:
+        """Return what filled the cell of an event last before it."""
+        earlier = self.events[: self.events.index(event)]
+        return next((one for one in reversed(earlier) if one.cell == event.cell and one.kind in WRITES), None)
 
     def longest(self, request: str) -> int:
         """Return the greatest length that a request reached."""
@@ -88,27 +97,42 @@ class History:
         return find_provenance(self.moments[-1].after.streams, last)
 
 
+def _covers(event: Event, entry: int | None, page: int) -> bool:
+    if entry is None or event.kind != "written":
+        return True
+    start = event.first % page
+    return start <= entry < start + event.length - event.first
+
+
 def _moments(outcome: Outcome) -> Iterator[Moment]:
     state = initial(outcome.state.capabilities)
     for line in outcome.lines:
-        after = state if line.answer is None else _after(state, line)
-        yield Moment(line, state, after)
-        state = after
+        moment = Moment(line, state, state) if line.answer is None else _judged(state, line)
+        yield moment
+        state = moment.after
 
 
-def _after(state: State, line: Line) -> State:
+def _judged(state: State, line: Line) -> Moment:
     assert line.answer is not None
     try:
         after = step(state, line.operation, line.answer)
     except (Contradiction, KeyError, TypeError, AttributeError):
-        return state
-    return _as_far_as_run(state, line) if isinstance(after, Fault) else after
+        return Moment(line, state, state)
+    if isinstance(after, Fault):
+        return Moment(line, state, _as_far_as_run(state, line), broke_law=True)
+    return Moment(line, state, after)
 
 
 def _as_far_as_run(state: State, line: Line) -> State:
     """Run the tables and phases of an answer that faulted, so that its copies can be told."""
     draft = state.copy()
-    answer = line.answer
+    operation, answer = line.operation, line.answer
+    if isinstance(operation, Open) and isinstance(answer, Hit) and operation.request not in draft.claims:
+        tokens = operation.tokens + operation.samples
+        stream = make_stream(operation.namespace, state.epoch, tokens, operation.content)
+        draft = replace(draft, streams=(*draft.streams, (operation.request, stream)))
+        prompt, length = len(operation.tokens), answer.length
+        draft.claims[operation.request] = Claim(operation.request, stream, prompt, prompt, length, length)
     tables = {name: table for name, table in _tables(line).items() if name in draft.claims}
     try:
         apply_tables(draft, tables, granting=not isinstance(answer, Refused))
@@ -133,11 +157,21 @@ def _events(moment: Moment) -> Iterator[Event]:
     yield from _phase_events(line, getattr(line.answer, "phases", ()), moment)
     if isinstance(line.operation, Launch) and line.answer is not None:
         for claim in moment.before.planned():
-            yield from _forward_events(line, moment.before, claim)
+            events = _forward_events(line, moment.before, claim)
+            # A step that faulted had read its states and not yet written any.
+            yield from (event for event in events if event.first or not moment.broke_law or _is_page(event, moment))
     for cell in getattr(line.answer, "readings", {}):
         yield Event(line, "read back", cell)
     if isinstance(line.answer, Evicted):
         yield from (Event(line, "evicted", cell) for cell in line.answer.cells)
+
+
+def _is_page(event: Event, moment: Moment) -> bool:
+    claim = moment.before.claims[event.request]
+    return any(
+        isinstance(part, Pages) and moment.before.pools[name] == event.cell[0] and event.cell[1] in part.columns
+        for name, part in claim.table.items()
+    )
 
 
 def _table_events(moment: Moment) -> Iterator[Event]:
@@ -146,8 +180,6 @@ def _table_events(moment: Moment) -> Iterator[Event]:
     for request in tables | before:
         held = before[request].cells if request in before else frozenset()
         holds = after[request].cells if request in after else frozenset()
-        if isinstance(line.answer, Hit) and request not in after:
-            holds = frozenset(named_cells(tables.get(request, {}), moment.before.pools))
         for cell in sorted(held - holds):
             yield Event(line, "given up", cell, request)
         for cell in sorted(holds - held):

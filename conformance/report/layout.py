@@ -82,6 +82,23 @@ def listed(names: Iterable[str]) -> str:
     return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}" if found else "nobody"
 
 
+def ranges(values: Sequence[int], step: int = 1) -> str:
+    """Return ascending numbers as ranges: `0, 8, 12..14`, or `8..24 by 8` where they are `step` apart."""
+    groups: list[list[int]] = []
+    for value in values:
+        if groups and value == groups[-1][-1] + step:
+            groups[-1].append(value)
+        else:
+            groups.append([value])
+    return ", ".join(text for group in groups for text in _range(group, step))
+
+
+def _range(group: list[int], step: int) -> list[str]:
+    if len(group) < 3:
+        return [str(value) for value in group]
+    return [f"{group[0]}..{group[-1]}" + (f" by {step}" if step > 1 else "")]
+
+
 def numbers(values: Sequence[int], room: int | None = None) -> str:
     """Return the numbers with spaces; where they need more than `room`, runs as `11..8`, and then the middle left out.
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from milepost.conformance.report.case import Case
-from milepost.spec.answers import Answer, Evicted, Grant, Hit, Pages, Slots, Table
+from milepost.spec.answers import Answer, Evicted, Grant, Hit, Pages, Refused, Slots, Table
 from milepost.spec.capabilities import Group
-from milepost.spec.operations import Evict, Extend, Open
+from milepost.spec.operations import Evict, Extend, Open, Operation
 from milepost.spec.payload import Stream, make_stream
 from milepost.spec.reads import entries_of
 from milepost.spec.resume import aligned, first_needed
@@ -20,7 +20,7 @@ MOST_LENGTHS = 4096
 """Hits are tried at no more lengths than this, the shortest first."""
 
 
-def is_legal(case: Case, operation: Open | Extend | Evict, answer: Answer) -> bool:
+def is_legal(case: Case, operation: Operation, answer: Answer) -> bool:
     """Ask the judge."""
     try:
         return isinstance(step(case.before, operation, answer), State)
@@ -131,6 +131,11 @@ def _with(case: Case, answer: Grant, cell: Cell, other: int) -> Grant:
                                                      for at, slot in part.frozen))
             break
     return replace(answer, table=table)
+
+
+def refusal_is_legal(case: Case, operation: Operation, answer: Refused) -> bool:
+    """Tell whether the same refusal, changing no table, would have been legal."""
+    return is_legal(case, operation, replace(answer, tables={}))
 
 
 def legal_evictions(case: Case, operation: Evict) -> list[Cell]:

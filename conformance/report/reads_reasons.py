@@ -8,7 +8,7 @@ from milepost.conformance.report.case import Account, Case
 from milepost.conformance.report.history import Event
 from milepost.conformance.report.layout import span
 from milepost.conformance.report.tokens import shared_length
-from milepost.spec.answers import Pages
+from milepost.spec.answers import Pages, Slots
 from milepost.spec.operations import Open, Reset
 from milepost.spec.resume import first_needed
 from milepost.spec.words import NULL, Cell, GroupKind
@@ -47,7 +47,7 @@ def _found_length(case: Case) -> int:
 
 def _writes(case: Case, cell: Cell) -> tuple[list[str], list[tuple[int, str]]]:
     """Return the clauses and annotations of what filled a cell last, and of the source where that was a copy."""
-    clause, event = case.last_written(cell)
+    clause, event = case.last_written(cell, case.fault.position)
     clauses, notes = [clause], []
     if event is not None:
         notes.append(case.becomes(event))
@@ -75,12 +75,13 @@ def _writer(case: Case, cell: Cell) -> str:
 def torn_hit(case: Case) -> Account:
     """A state that has read fewer tokens than the reader claims."""
     n, seen = case.fault.position, _found_length(case)
+    link = "from" if at_open(case) else "with"
     if case.fault.cell[1] == NULL:
         source = "with no recurrent state at all" if at_open(case) else "with a recurrent state of zeros"
     elif not seen:
-        source = "from a state that has seen no token"
+        source = f"{link} a state that has seen no token"
     else:
-        source = f"from a state that has only seen {seen} token{'s' if seen != 1 else ''}"
+        source = f"{link} a state that has only seen {seen} token{'s' if seen != 1 else ''}"
     missing = f"{span('Token', seen, n)} would never enter the recurrence: {case.name}{SILENT}"
     if case.fault.cell[1] == NULL:
         named = "names no state" if at_open(case) else "gives the kernel no initial state"
@@ -94,7 +95,10 @@ def torn_hit(case: Case) -> Account:
 def _whereabouts(case: Case, n: int) -> tuple[str, ...]:
     """Return where the right state is, or that there is none."""
     wanted = case.fault.expected.stream.digests[n] if case.fault.expected else 0
-    holders = sorted(cell for cell, content in case.before.contents.items() if content == wanted)
+    live = {(case.before.pools[name], part.live) for claim in case.before.claims.values()
+            for name, part in claim.table.items() if isinstance(part, Slots)}
+    holders = [cell for cell, content in case.before.contents.items() if content == wanted]
+    holders.sort(key=lambda cell: (cell in live, cell))
     if holders:
         return (f"the state of {n} tokens is in {case.cell(holders[0])}",)
     return (f"no cell holds the state of {n} tokens",)
@@ -137,10 +141,23 @@ def kv_gap(case: Case) -> Account:
     n = _claimed(case)
     entries = span("token", first, stop)
     named = _named_columns(case)
+    if not at_open(case) and first >= n:
+        return _nowhere_to_write(case, n, first)
     return Account(
         f"{_begin(case, n)} with no KV for {entries}.",
         f"Attention would read nothing there: {case.name}{SILENT}",
         (f"{case.where} claims {n}", f"its table names {named}, and nothing for {entries}", *_given_up(case, first)),
+    )
+
+
+def _nowhere_to_write(case: Case, length: int, first: int) -> Account:
+    """A step computes tokens for which its table has no page."""
+    claim = case.before.claims.get(case.fault.request)
+    stop = claim.planned.length if claim and claim.planned else first + 1
+    return Account(
+        f"{case.where} lets {case.name} compute {span('token', length, stop)} with no page for token {first}.",
+        f"Its KV would be written nowhere, and attention would not find it: {case.name}{SILENT}",
+        (f"{case.where} goes from {length} to {stop}", f"its table names {_named_columns(case)}"),
     )
 
 
@@ -219,10 +236,8 @@ def stale_kv(case: Case) -> Account:
     """A KV entry of another prefix."""
     token = case.fault.position
     verb = "offers" if at_open(case) else "lets"
-    held = _entry(case)
-    first = (f"{case.where} offers {case.name} {case.cell_name} for token {token}; it holds {held}."
-             if verb == "offers" else f"{case.where} lets {case.name} read {case.cell_name} for token {token}; it "
-             f"holds {held}.")
+    reads = f"offers {case.name} {case.cell_name}" if verb == "offers" else f"lets {case.name} read {case.cell_name}"
+    first = f"{case.where} {reads} for token {token}, and it holds {_entry(case)}."
     clauses, notes = _writes(case, case.fault.cell)
     return Account(first, f"Attention would read another text: {case.name}{SILENT}",
                    (_claims(case), *clauses, *_parting(case)), tuple(notes))
@@ -234,7 +249,7 @@ def _entry(case: Case) -> str:
     if found is None:
         return "bytes that no forward of this run wrote"
     owner = case.short(_writer(case, case.fault.cell) or found.request)
-    return f"{owner}'s token {found.length - 1}"
+    return f"{owner}'s token {found.length - 1} of another text"
 
 
 def stale_state(case: Case) -> Account:
@@ -246,7 +261,7 @@ def stale_state(case: Case) -> Account:
         tokens = "token" if found.length == 1 else "tokens"
         held = f"{owner}'s state after {found.length} {tokens} of another text"
     clauses, notes = _writes(case, case.fault.cell)
-    return Account(f"{_resumes(case)} from {held}.",
+    return Account(f"{_resumes(case)} {'from' if at_open(case) else 'with'} {held}.",
                    f"The recurrence would go on from what {case.name} never said: {case.name}{SILENT}",
                    (_claims(case), *clauses, *_parting(case)), tuple(notes))
 
@@ -312,7 +327,6 @@ def _namespace(pairs: tuple[tuple[str, str], ...]) -> str:
 def uninitialized_read(case: Case) -> Account:
     """Memory that nothing has written since its grant."""
     grant = case.history.latest(case.fault.cell, "granted")
-    last = case.history.last_write(case.fault.cell)
     where = f"for token {case.fault.position}" if case.group and case.group.kind.paged else (
         f"as its state at token {case.fault.position}")
     verb = f"offers {case.name}" if at_open(case) else f"lets {case.name} read"
@@ -327,17 +341,24 @@ def uninitialized_read(case: Case) -> Account:
                      "line has written it since")
         notes.append((grant.line.index, f"{case.cell_name} is granted to {case.short(grant.request)}"))
     tenant = "Whatever the last tenant left there enters the answer"
-    if last is not None and case.outcome.lines.index(last.line) < _number(case, grant):
+    last = case.history.write_before(grant) if grant else None
+    since_grant = case.history.last_write(case.fault.cell, *_entry_of(case))
+    if since_grant is not None and since_grant is not last and since_grant.kind == "copied":
+        source = case.cell(since_grant.source)
+        proof[-1] = f"{case.operation(since_grant.line)} copied {source} into {case.cell_name}"
+        proof.append(f"{source} had not been written either")
+        since = f"a copy of {source}, which nothing has written"
+    elif last is not None:
         proof.append(f"before that it held {case.written(last)}")
         tenant = f"What the last tenant left there, {case.written(last)}, enters the answer"
-    elif last is not None and case.before.contents.get(case.fault.cell) is None:
-        proof.append(f"{case.operation(last.line)} filled it from memory that was not written")
     return Account(f"{case.where} {verb} {case.cell_name} {where}, {since}.", f"{tenant}: {case.name}{SILENT}",
                    tuple(proof), tuple(notes))
 
 
-def _number(case: Case, event: Event | None) -> int:
-    return case.outcome.lines.index(event.line) if event else 0
+def _entry_of(case: Case) -> tuple[int | None, int]:
+    """Return the faulting entry of a page, and the page size."""
+    group = case.group
+    return (case.fault.position % group.page_size, group.page_size) if group and group.kind.paged else (None, 1)
 
 
 def read_before_landing(case: Case) -> Account:
@@ -355,10 +376,8 @@ def read_before_landing(case: Case) -> Account:
         proof = [f"{writer}'s entries in {case.cell_name} are computed by the step that reads them",
                  "the engine does not declare same_step_reads"]
     else:
-        what = f"the step of {writer or 'its owner'} that writes it has not run"
-        proof = [f"{case.cell_name} was offered before its step had run"]
-        clause, _ = case.last_written(cell)
-        proof.append(clause)
+        what = f"the step of {writer or 'its owner'} that was to write it has not run"
+        proof = _promised(case)
     event = case.history.last_write(cell)
     notes = [case.becomes(event)] if event and flight else []
     return Account(f"{case.where} {verb} {case.cell_name} while {what}.",
@@ -367,7 +386,24 @@ def read_before_landing(case: Case) -> Account:
 
 def _planner(case: Case) -> str:
     """Return the request with a planned step that names the faulting cell."""
-    return next((claim.request for claim in case.before.planned() if case.fault.cell in claim.cells), "")
+    planned = [claim.request for claim in case.before.planned() if case.fault.cell in claim.cells]
+    granted = [event.request for event in reversed(case.history.of(case.fault.cell, "granted"))]
+    return next((request for request in [*planned, *granted] if request != case.fault.request), "")
+
+
+def _promised(case: Case) -> list[str]:
+    """Return the proof that a cell was offered before its step ran, and what became of that step."""
+    cell, name = case.fault.cell, case.cell_name
+    offer = next((one for one in case.history.of(cell, "offered") if one.request == case.fault.request), None)
+    grant = next((one for one in reversed(case.history.of(cell, "granted")) if one.request == _planner(case)), None)
+    proof = [f"{case.operation(grant.line)} granted {name} to {case.short(grant.request)} for a step to come"
+             ] if grant else []
+    if offer is not None and offer.line is not case.line:
+        proof.append(f"{case.operation(offer.line)} offered it to {case.name} on that promise")
+    ended = [one.line for one in case.history.of(cell, "given up") if grant and one.request == grant.request]
+    if ended:
+        proof.append(f"{case.operation(ended[-1])} ended {case.short(grant.request if grant else '')} before that step")
+    return proof or [case.last_written(cell)[0]]
 
 
 READ_ACCOUNTS: dict[str, Callable[[Case], Account]] = {

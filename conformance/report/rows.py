@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from milepost.conformance.outcome import Line
 from milepost.conformance.report.case import Case
-from milepost.conformance.report.layout import numbers, plain, shorten, wrap
+from milepost.conformance.report.layout import count, numbers, plain, shorten, wrap
 from milepost.conformance.report.tokens import Grid, elided, forms
 from milepost.spec.answers import (
     Drained,
@@ -72,10 +72,11 @@ def rows_of(case: Case, notes: Sequence[tuple[int, str]]) -> list[Row]:
     for index, text in notes:
         texts[index] = f"{texts[index]}; {text}" if index in texts else text
     rows = []
-    for index, operation in enumerate(case.outcome.schedule.operations, start=1):
+    reached = case.line.index if case.line else len(case.outcome.schedule.operations)
+    for index, operation in enumerate(case.outcome.schedule.operations[:reached], start=1):
         rows.append(_row(case, index, operation, folded.get(index, []), texts.get(index, "")))
-    if case.line is not None and case.line.part == "end":
-        rows.append(_end_row(case))
+    if case.line is not None and (case.line.part == "end" or (case.line.part == "drain" and case.fault.code)):
+        rows.append(_last_row(case))
     return rows
 
 
@@ -105,13 +106,18 @@ def _answers(case: Case, numbers_: list[int]) -> tuple[str, ...]:
             parts += _grant(case, [case.outcome.lines[one] for one in grants], case.history.moments[number].before)
         else:
             parts += _answer(case, number)
-    return tuple(dict.fromkeys(part for part in parts if part))
+    return tuple(parts if any(parts) else ())
 
 
-def _end_row(case: Case) -> Row:
+def _last_row(case: Case) -> Row:
+    """Return the row of a line that no operation of the schedule stands for: at its end, or in a drain."""
     line = case.line
     assert line is not None
-    return Row("", line.operation.verb, "", "at the end", _answer(case, len(case.outcome.lines) - 1))
+    request = shorten(plain(getattr(line.operation, "request", "")), LONGEST_REQUEST)
+    tokens = line.operation.tokens if isinstance(line.operation, Open) else ()
+    place = "at the end" if line.part == "end" else "in the drain"
+    asked = ", ".join(part for part in (detail(line.operation), place) if part)
+    return Row("", line.operation.verb, request, asked, _answers(case, [len(case.outcome.lines) - 1]), tokens=tokens)
 
 
 def detail(operation: Operation) -> str:
@@ -122,8 +128,8 @@ def detail(operation: Operation) -> str:
         case Extend():
             return f"to {operation.to}" + (f", draft {operation.draft}" if operation.draft else "")
         case Land():
-            accepted = "".join(f", {shorten(name, 10)} accepts {count}" for name, count in operation.accepted.items())
-            return ("the oldest" if operation.step is None else f"step {operation.step}") + accepted
+            accepted = [f"{shorten(name, 10)} accepts {taken}" for name, taken in operation.accepted.items()]
+            return ", ".join(["the oldest" if operation.step is None else f"step {operation.step}", *accepted])
         case Close():
             return "keep" if operation.keep else "drop"
         case Evict():
@@ -137,7 +143,7 @@ def _open_detail(operation: Open) -> str:
     if operation.content:
         parts.append("images at " + numbers(sorted(operation.content), 20))
     if operation.samples:
-        parts.append(f"then says {len(operation.samples)} tokens")
+        parts.append(f"then says {count(len(operation.samples), 'token')}")
     return shorten(", ".join(parts), 40)
 
 
@@ -156,7 +162,8 @@ def _answer(case: Case, number: int) -> tuple[str, ...]:
         case Refused():
             return (f"refused: {shorten(line.answer.reason, 20)}",)
         case Launched():
-            return _launched(line, line.answer, before)
+            asked = case.outcome.schedule.operations[line.index - 1] if line.part == "implied" else line.operation
+            return _launched(line.answer, before, isinstance(asked, Launch))
         case Evicted():
             named = [case.cell(cell) for cell in line.answer.cells]
             return (", ".join(named[:8]) + (f" and {len(named) - 8} more" if len(named) > 8 else "") or "nothing",)
@@ -232,17 +239,17 @@ def _grant(case: Case, lines: Sequence[Line], before: State) -> tuple[str, ...]:
     slots += [f"freezes {slot} at {position}" for answer in answers for _, slot, position in answer.frozen]
     slots += [f"{group_label(case, name)} from zeros" for name, slot in answers[0].initial_state.items()
               if slot is None and claim and claim.length]
-    return tuple(part for part in (", ".join(pages), ", ".join(slots)) if part)
+    return (", ".join(pages), ", ".join(slots))
 
 
 def _frozen(case: Case, line: Line, answer: Frozen) -> tuple[str, ...]:
     return (", ".join(f"{group_label(case, name)} {slot}" for name, slot in answer.cells),)
 
 
-def _launched(line: Line, answer: Launched, before: State) -> tuple[str, ...]:
+def _launched(answer: Launched, before: State, explicit: bool) -> tuple[str, ...]:
     copies = [f"copies {source} to {target}" for phase in answer.phases for _, source, target in phase.copies]
     shown = [", ".join(copies[:3]) + (f" and {len(copies) - 3} more" if len(copies) > 3 else "")] if copies else []
-    if line.part:
+    if not explicit:
         return tuple(shown)
     batch = [f"{shorten(claim.request, LONGEST_REQUEST)} to {claim.planned.length}"
              for claim in before.planned() if claim.planned]
@@ -252,8 +259,8 @@ def _launched(line: Line, answer: Launched, before: State) -> tuple[str, ...]:
 # -- laying rows out
 
 
-def lay_out(case: Case, rows: Sequence[Row], width: int) -> list[str]:
-    """Return the rows as lines of at most `width`, in columns where they fit."""
+def lay_out(case: Case, rows: Sequence[Row], width: int) -> list[list[str]]:
+    """Return each row as lines of at most `width`, in columns where they fit."""
     head = max((len(row.request) for row in rows), default=0)
     margin = 13 + head + 2
     earlier: list[tuple[str, tuple[int, ...]]] = []
@@ -264,15 +271,15 @@ def lay_out(case: Case, rows: Sequence[Row], width: int) -> list[str]:
             earlier.append((row.request, row.tokens))
     tokens = max((len(text) for row, text in zip(rows, details, strict=True) if row.opens), default=0)
     asked = max((len(text) for row, text in zip(rows, details, strict=True) if not row.opens), default=0)
-    wide, narrow = tokens + 6, min(asked + 5, tokens + 6)
+    texts = list(zip(rows, details, strict=True))
     second = max((len(row.answer[0]) for row in rows if not row.opens and row.answer), default=0)
-    best: list[str] = []
-    for start, gap in ((max(wide, asked + 2), 9), (max(narrow, asked + 2), 5), (asked + 2, 2)):
-        best = [line for row, text in zip(rows, details, strict=True)
-                for line in _lines(row, text, head, (wide, start, start + second + gap), width)]
-        if len(best) == len(rows) and max(map(len, best), default=0) <= width:
-            break
-    return best
+    tries = []
+    aligned = [(tokens + 6, max(tokens + 6, asked + 2), 9)] if tokens <= 32 else []
+    for wide, start, gap in (*aligned, (tokens + 6, asked + 5, 5), (tokens + 6, asked + 2, 2),
+                             (tokens + 2, asked + 2, 2)):
+        laid = [_lines(row, text, head, (wide, start, start + second + gap), width) for row, text in texts]
+        tries.append((sum(len(lines) for lines, _ in laid), sum(broken for _, broken in laid), laid))
+    return [lines for lines, _ in min(tries, key=lambda one: one[:2])[2]]
 
 
 def _open_text(case: Case, row: Row, earlier: Sequence[tuple[str, tuple[int, ...]]], room: int) -> str:
@@ -288,21 +295,27 @@ def _open_text(case: Case, row: Row, earlier: Sequence[tuple[str, tuple[int, ...
     return elided(row.tokens, max(spare, 24)) + extra
 
 
-def _lines(row: Row, text: str, head: int, columns: tuple[int, int, int], width: int) -> list[str]:
+def _lines(row: Row, text: str, head: int, columns: tuple[int, int, int], width: int) -> tuple[list[str], bool]:
+    """Return a row's lines, and whether its columns had to be given up."""
     wide, start, second = columns
     prefix = f"{row.label:>3}  {row.verb:<7} {row.request:<{head}}  "
     line = prefix + text
     if row.answer:
         line = _pad(line, len(prefix) + (wide if row.opens else start)) + row.answer[0]
-    for part in row.answer[1:]:
-        line = _pad(line, len(prefix) + second) + part
-    if row.note:
-        annotated = _pad(line, len(prefix) + second - 3) + "<- " + row.note
-        short = line + "  <- " + row.note
-        line = annotated if len(annotated) <= width else short
-    if len(line) <= width:
-        return [line.rstrip()]
-    return _broken(prefix + text, row, width)
+    for number, part in enumerate(row.answer[1:]):
+        line = _pad(line, len(prefix) + second if not number else 0) + part
+    if len(line) > width:
+        return _broken(prefix + text, row, width), True
+    note = f"<- {row.note}" if row.note else ""
+    for whole in (_pad(line, len(prefix) + second - 3) + note, f"{line}  {note}"):
+        if len(whole.rstrip()) <= width:
+            return [whole.rstrip()], False
+    return [line.rstrip(), *_note_below(note, width)], False
+
+
+def _note_below(note: str, width: int) -> list[str]:
+    indent = " " * max(min(width - len(note), width // 2), 17)
+    return wrap(note, width, indent, indent + "   ")
 
 
 def _pad(line: str, column: int) -> str:
@@ -313,11 +326,9 @@ def _broken(first: str, row: Row, width: int) -> list[str]:
     """Return a row that does not fit into one line: the answer and the note each start below."""
     indent = " " * 17
     lines = [shorten(first.rstrip(), width)] if len(first.rstrip()) > width else [first.rstrip()]
-    answer = ", ".join(row.answer)
+    answer = ", ".join(part for part in row.answer if part)
     if answer and len(lines[0]) + 2 + len(answer) <= width:
         lines[0] += "  " + answer
     elif answer:
         lines += wrap(answer, width, indent)
-    if row.note:
-        lines += wrap("<- " + row.note, width, indent, indent + "   ")
-    return lines
+    return lines + (_note_below(f"<- {row.note}", width) if row.note else [])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from milepost.conformance.report.case import Account, Case
 from milepost.conformance.report.history import Event
-from milepost.conformance.report.layout import count, listed, numbers, plain, span
+from milepost.conformance.report.layout import count, listed, numbers, plain, shorten, span
 from milepost.spec.answers import Evicted, Grant, Hit, Pages, Refused, named_cells
 from milepost.spec.geometry import lies_on
 from milepost.spec.operations import Drain, Launch
@@ -22,7 +22,7 @@ def _holding(case: Case, request: str, cell: Cell) -> Event | None:
     return (earlier or events)[-1] if events else None
 
 
-def _held_since(case: Case, request: str, cell: Cell) -> tuple[list[str], list[tuple[int, str]]]:
+def held_since(case: Case, request: str, cell: Cell) -> tuple[list[str], list[tuple[int, str]]]:
     """Return the proof that a request holds a cell: who gave it, and that nothing took it back."""
     event, name = _holding(case, request, cell), case.short(request)
     if event is None:
@@ -61,12 +61,14 @@ def double_grant(case: Case) -> Account:
             f"earlier: {case.name}{SILENT}",
             (f"the answer to {case.where} names {name} in two places that it fills",),
         )
-    clauses, notes = _held_since(case, fault.other, fault.cell)
+    clauses, notes = held_since(case, fault.other, fault.cell)
     tokens = _tokens_in(case, fault.other, fault.cell)
     kept = f" for its {tokens}" if tokens else ""
     return Account(
         f"{case.where} grants {name} to {case.name} while {case.other} still holds it{kept}.",
-        f"Two requests would write one {case.noun(fault.cell[0])}: each reads the other's tokens, and nothing crashes.",
+        f"Two requests would write one {case.noun(fault.cell[0])}: each "
+        f"{'goes on from the other' if case.holds_state(fault.cell) else 'reads the other'}'s text, and nothing "
+        "crashes.",
         (*clauses, f"{case.where} names it for {case.name}"), tuple(notes),
     )
 
@@ -78,7 +80,7 @@ def evicted_while_leased(case: Case) -> Account:
     tokens = _tokens_in(case, fault.other, fault.cell)
     what = f"its {tokens}" if tokens else "the state that it is to be restored from"
     verb = f"evicts {name}" if evicts else f"grants {name} to {case.name}"
-    clauses, notes = _held_since(case, fault.other, fault.cell)
+    clauses, notes = held_since(case, fault.other, fault.cell)
     clauses = [one.replace("gives it up", "ends that lease") for one in clauses]
     return Account(
         f"{case.where} {verb} while {case.other} reads it: {what}.",
@@ -130,12 +132,17 @@ def write_to_published(case: Case) -> Account:
             (f"a launched step reads {name} and has not landed",
              f"the effect of {case.where} is marked at='now', outside the device queue"),
         )
-    clauses, notes = _held_since(case, reader, fault.cell)
+    clauses, notes = held_since(case, reader, fault.cell)
     tokens = _tokens_in(case, reader, fault.cell)
-    reads = f"reads it for {tokens}" if tokens else "may read it"
+    holder = case.before.claims.get(reader)
+    restores = holder is not None and fault.cell in holder.restoring
+    reads = f"reads it for {tokens}" if tokens else "is to be restored from it" if restores else "may read it"
     whole = fault.other == fault.request or not fault.other
-    doer = f"{case.where} copies or zeroes over {name}" if whole else f"{case.where} lets {case.name} write {name}"
-    last = f"{case.where} writes all of it" if whole else f"{case.where} writes it for {case.name}"
+    written = [event for event in case.history.of(fault.cell, "written") if event.line is case.line
+               and event.request == fault.request and not case.holds_state(fault.cell)]
+    what = f"{span('token', written[0].first, written[0].length)} into {name}" if written else name
+    doer = f"{case.where} {_whole_write(case)} {name}" if whole else f"{case.where} lets {case.name} write {what}"
+    last = f"{case.where} writes all of it" if whole else f"{case.where} writes {what} for {case.name}"
     return Account(
         f"{doer} while {case.short(reader)} {reads}.",
         f"Every reader of that prefix gets the writer's content: {case.short(reader)}{SILENT}",
@@ -143,35 +150,35 @@ def write_to_published(case: Case) -> Account:
     )
 
 
-def reads_private(case: Case) -> Account:
-    """A cell that the inventory gives to another owner."""
-    fault, name = case.fault, case.cell_name
-    owner = case.other if fault.other else "another request"
-    detail = [plain(fault.detail)] if fault.detail else []
-    clauses, notes = _held_since(case, fault.other, fault.cell) if fault.other else ([], [])
-    return Account(
-        f"{case.where} offers {name} to {case.name}, and the engine's inventory says that it is {owner}'s own.",
-        f"{case.name} would see it change while its owner goes on: {case.name}{SILENT}",
-        (*detail, *clauses, f"the inventory after {case.where} has {owner} as the owner of {name}"), tuple(notes),
-    )
+def _whole_write(case: Case) -> str:
+    """Return what a phase does to the faulting cell, as a verb."""
+    for phase in getattr(case.line.answer, "phases", ()) if case.line else ():
+        for pool, source, target in phase.copies:
+            if (pool, target) == case.fault.cell:
+                return f"copies {case.cell((pool, source))} over"
+        if case.fault.cell in phase.zeros:
+            return "zeroes"
+    return "overwrites"
 
 
 def leak(case: Case) -> Account:
     """Less can be granted after a drain than on a fresh instance."""
     granted, fresh = case.fault.numbers.get("granted", 0), case.fault.numbers.get("fresh", 0)
     lost = fresh - granted
-    short = _short_pool(case)
-    suspects = _never_again(case)
+    short = _refusals(case)
+    suspects = [(cell, event) for cell, event in _never_again(case) if _fits(case, cell, short)]
     proof = [f"the filling after {case.where} was granted {granted}, the same filling on a fresh instance {fresh}"]
-    proof += [short] if short else []
+    proof += [f"its refusals were {listed(short)}"] if short else []
     proof += [f"{case.operation(event.line)} granted {case.cell(cell)} to {case.short(event.request)}, and nothing did "
               "since" for cell, event in suspects[:3]]
     if len(suspects) > 3:
         proof.append(f"{len(suspects) - 3} more cells were not seen again")
     notes = [(event.line.index, f"{case.cell(cell)} is not seen again") for cell, event in suspects[:1]]
+    pools = {cell[0] for cell, _ in suspects}
+    pool = f"pool {plain(pools.pop())}" if len(pools) == 1 else "the pool"
     return Account(
         f"After the drain of {case.where}, {granted} tokens can be granted; on a fresh instance, {fresh}.",
-        f"Room for {count(lost, 'token')} is gone for good: the pool shrinks until nothing is admitted.",
+        f"Room for {count(lost, 'token')} is gone for good: {pool} shrinks until nothing is admitted.",
         tuple(proof), tuple(notes),
     )
 
@@ -186,14 +193,17 @@ def _drain_lines(case: Case) -> range:
     return range(start, stop)
 
 
-def _short_pool(case: Case) -> str:
-    """Return which refusal ended the filling, as a clause; '' where none did."""
-    for number in reversed(_drain_lines(case)):
-        answer = case.outcome.lines[number].answer
-        if isinstance(answer, Refused):
-            pool = {"no-slot": " (the pool of states)", "no-page": " (the pool of pages)"}.get(answer.reason, "")
-            return f"the filling ended with {plain(answer.reason)}{pool}"
-    return ""
+def _refusals(case: Case) -> list[str]:
+    """Return the reasons for which the filling after a drain was refused, each once."""
+    answers = (case.outcome.lines[number].answer for number in _drain_lines(case))
+    return list(dict.fromkeys(plain(answer.reason) for answer in answers if isinstance(answer, Refused)))
+
+
+def _fits(case: Case, cell: Cell, reasons: list[str]) -> bool:
+    """Tell whether the want of such a cell can be what a refusal says; any cell where no reason names a kind."""
+    kinds = {"no-slot": False, "no-page": True}
+    named = {kinds[reason] for reason in reasons if reason in kinds}
+    return not named or any(group.kind.paged in named for group in case.groups_of(cell[0]))
 
 
 def _never_again(case: Case) -> list[tuple[Cell, Event]]:
@@ -205,25 +215,6 @@ def _never_again(case: Case) -> list[tuple[Cell, Event]]:
     last = {event.cell: event for event in case.history.events
             if event.kind == "granted" and id(event.line) not in inside}
     return sorted((cell, event) for cell, event in last.items() if cell not in refilled)
-
-
-def lease_underflow(case: Case) -> Account:
-    """A lease that is released more often than it was taken."""
-    detail = [plain(case.fault.detail)] if case.fault.detail else []
-    taken = case.history.of(case.fault.cell, "offered")
-    ended = case.history.of(case.fault.cell, "given up")
-    proof = [f"{case.cell_name} was offered by {listed(_operations(case, taken))}"] if taken else []
-    proof += [f"given up by {listed(_operations(case, ended))}"] if ended else []
-    whose = f" ({case.name})" if case.fault.request else ""
-    return Account(
-        f"{case.where}{whose} ends a lease on {case.cell_name} that nobody holds.",
-        "The count is one too low from here on: a cell that is being read becomes evictable, and nothing crashes.",
-        (*detail, *proof),
-    )
-
-
-def _operations(case: Case, events: Iterable[Event]) -> list[str]:
-    return list(dict.fromkeys(case.operation(event.line) for event in events))
 
 
 def torn_refusal(case: Case) -> Account:
@@ -247,10 +238,18 @@ def torn_refusal(case: Case) -> Account:
         what = f"and {victim} can no longer read token {fault.position} ({plain(fault.detail)})"
     else:
         what = f"and takes {lost}, the state that {victim} goes on from"
-    clauses, notes = _held_since(case, fault.request, fault.cell) if fault.cell[1] != NULL else ([], [])
+    clauses, notes = held_since(case, fault.request, fault.cell) if fault.cell[1] != NULL else ([], [])
     clauses = [one for one in clauses if not one.startswith("no line")]
     return Account(f"{start}, {what}.", tail,
-                   (*clauses, f"{case.where} refused, and its answer changes the table of {case.name}"), tuple(notes))
+                   (*clauses, f"{case.where} refused, and its answer takes {_taken(case)} from {case.name}"),
+                   tuple(notes))
+
+
+def _taken(case: Case) -> str:
+    """Return the cells that a refusal took from the request that the fault is about."""
+    claim, now = case.before.claims.get(case.fault.request), case.after.claims.get(case.fault.request)
+    cells = sorted((claim.cells if claim else frozenset()) - (now.cells if now else frozenset()))
+    return listed(case.cell(cell) for cell in cells[:4]) + (" ..." if len(cells) > 4 else "") if cells else "content"
 
 
 def _refused_cells(case: Case) -> set[Cell]:
@@ -308,7 +307,7 @@ def _illegal_freeze(case: Case, answer: Grant) -> Account:
 def crash(case: Case) -> Account:
     """The engine raised or died."""
     asked = _asked(case)
-    detail = plain(case.fault.detail) or "no text"
+    detail = shorten(case.fault.detail, 300) or "no text"
     return Account(f"{case.where} ({asked}) raised {detail}.", f"The server goes down with {_open_requests(case)}.",
                    _up_to_here(case))
 
@@ -347,9 +346,7 @@ RULE_ACCOUNTS: dict[str, Callable[[Case], Account]] = {
     "evicted-while-leased": evicted_while_leased,
     "late-write": late_write,
     "write-to-published": write_to_published,
-    "reads-private": reads_private,
     "leak": leak,
-    "lease-underflow": lease_underflow,
     "torn-refusal": torn_refusal,
     "illegal-boundary": illegal_boundary,
     "crash": crash,

@@ -8,8 +8,8 @@ from itertools import groupby
 
 from milepost.conformance.report.layout import ELLIPSIS, shorten
 
-READABLE = frozenset(range(ord("!"), ord("~") + 1)) - {ord("|"), ord("#")}
-"""Tokens that are shown as a character; `|` marks chunks, and `#` the number of any other token."""
+READABLE = frozenset(range(ord("!"), ord("~") + 1)) - {ord("|")}
+"""Tokens that are shown as a character; `|` marks chunks, and any other token is shown as its number: `<872>`."""
 
 DIGITS = frozenset(range(ord("0"), ord("9") + 1))
 
@@ -37,14 +37,15 @@ def grouped(tokens: Sequence[int], grid: Grid, start: int = 0) -> str:
 
 
 def runs(tokens: Sequence[int]) -> list[str]:
-    """Return token runs: `A64` for 64 tokens `A`, `#872x3` for three tokens with that id."""
+    """Return token runs: `A64` for 64 tokens `A`, `<872>x3` for three tokens with that id."""
     return [_run(token, len(list(same))) for token, same in groupby(tokens)]
 
 
 def _run(token: int, length: int) -> str:
     if token in READABLE and token not in DIGITS:
         return chr(token) if length == 1 else f"{chr(token)}{length}"
-    return f"#{token}" if length == 1 else f"#{token}x{length}"
+    shown = f"'{chr(token)}'" if token in DIGITS else f"<{token}>"
+    return shown if length == 1 else f"{shown}x{length}"
 
 
 def shared_length(one: Sequence[int], other: Sequence[int]) -> int:
