@@ -166,7 +166,7 @@ class ReferenceCache(StepKeeper):
     def land_request(self, claim: Request, stop: int) -> None:
         """Record one request's landed tokens; nothing of a closed request outlives its last landing."""
         claim.landed = stop
-        self.slot_cells.advance(claim.live, claim.serial, stop)
+        self.advance_live(claim, stop)
         self.end_restore(claim)
         if claim.closing and not claim.in_flight:
             self.finish(claim)

@@ -106,6 +106,10 @@ class StepKeeper(PrefixStore):
 
     # After a step.
 
+    def advance_live(self, claim: Request, stop: int) -> None:
+        """Record that the live slot has read the tokens up to `stop`."""
+        self.slot_cells.advance(claim.live, claim.serial, stop)
+
     def publish_landed(self, claim: Request) -> None:
         """Publish what a request has computed so far."""
         self.publish_pages(claim)

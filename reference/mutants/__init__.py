@@ -1,1 +1,6 @@
 """Caches with one illegal edit each: the kit must catch every one."""
+
+from milepost.reference.mutants import components, keys, labels, landing, leaks, leases, progress
+from milepost.reference.mutants.registry import MUTANTS, Mutant
+
+__all__ = ["MUTANTS", "Mutant", "components", "keys", "labels", "landing", "leaks", "leases", "progress"]
