@@ -26,6 +26,8 @@ def new_prompt(author: Author, kinds: tuple[str, ...]) -> Sketch:
         return author.start(past.prompt, past)
     if kind == "branch":
         return author.start(library.branch(past), past)
+    if kind == "edit":
+        return author.start(library.edit(past), past)
     return author.start(library.continuation(past), past)
 
 
@@ -52,10 +54,15 @@ def settle(author: Author, kinds: tuple[str, ...]) -> None:
     """A request reaches a stop, freezes there or publishes, or both."""
     chooser = author.chooser
     sketch = _any_open(author, kinds)
-    if chooser.chance(3, 4):
-        author.extend(sketch, author.next_boundary(sketch) if chooser.chance(2, 3) else author.next_stop(sketch))
-    if chooser.chance(1, 2):
-        author.settle(sketch, "freeze")
+    for _ in range(chooser.integer(0, 2)):
+        boundary = author.next_boundary(sketch)
+        if boundary > len(sketch.stream):
+            break
+        author.extend(sketch, boundary)
+        if chooser.chance(2, 3):
+            author.settle(sketch, "freeze")
+    if chooser.chance(1, 3):
+        author.extend(sketch, author.next_stop(sketch))
     if chooser.chance(2, 3):
         author.settle(sketch, "publish")
 
@@ -71,7 +78,7 @@ def turn(author: Author, kinds: tuple[str, ...]) -> None:
         if sketch.asked >= len(sketch.prompt):
             break
         author.extend(sketch, author.next_stop(sketch))
-        if chooser.chance(1, 8):
+        if chooser.chance(1, 5):
             author.settle(sketch, "publish")
     if sketch.samples and chooser.chance(2, 3):
         author.extend(sketch, chooser.integer(len(sketch.prompt) + 1, len(sketch.stream)))
@@ -176,11 +183,16 @@ def squeeze(author: Author, kinds: tuple[str, ...]) -> None:
 
 
 def _revisit(author: Author) -> None:
+    """An old prompt comes back, perhaps twice: the second time it may hit what the first one computed anew."""
+    if not author.past:
+        return
+    past = author.chooser.choose(author.past[:8])
     for _ in range(author.chooser.integer(1, 2)):
-        if author.past:
-            past = author.chooser.choose(author.past[:8])
-            again = author.start(past.prompt, past)
-            author.extend(again, len(again.prompt))
+        again = author.start(past.prompt, past)
+        author.extend(again, len(again.prompt))
+        if author.chooser.chance(2, 3):
+            author.land()
+            author.close(again, keep=True)
 
 
 def preempt(author: Author, kinds: tuple[str, ...]) -> None:

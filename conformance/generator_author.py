@@ -86,9 +86,9 @@ class Author:
         content: dict[int, str] = {}
         if like is not None and like.content:
             content = {at: one for at, one in like.content.items() if prompt[at : at + 1] == like.prompt[at : at + 1]}
-        elif self.pictures and chooser.chance(1, 2):
+        elif self.pictures and chooser.chance(2, 3):
             prompt, content = self.library.pictures(prompt)
-        if content and chooser.chance(1, 4):
+        if content and chooser.chance(1, 3):
             content = dict.fromkeys(content, chooser.choose(("cat", "dog")))
         same = like is not None and not chooser.chance(1, 4)
         namespace = like.namespace if same and like is not None else chooser.choose(self.namespaces)

@@ -11,6 +11,8 @@ from milepost.spec.words import GroupKind, Namespace
 
 LETTERS = tuple(map(ord, "abcd"))
 PICTURE = ord("#")
+ROLL = 31
+"""The usual factor of a rolling hash."""
 FIRST_FRESH = ord("A")
 LONGEST_IN_BOUNDARIES = 8
 
@@ -121,6 +123,20 @@ class Library:
         """Part of an earlier request, then something else."""
         cut = boundary_length(self._chooser, self._sizes, 1, max(1, len(past.stream) - 1))
         return past.stream[:cut] + self.tail(past.stream[:cut])
+
+    def edit(self, past: Sketch) -> tuple[int, ...]:
+        """An earlier prompt with something changed inside and the same words behind it.
+
+        Besides another letter: two neighbours changed so that a polynomial of the tokens stays the same.
+        """
+        tokens = list(past.prompt)
+        position = boundary_length(self._chooser, self._sizes, 0, len(tokens) - 1)
+        if position + 1 < len(tokens) and tokens[position] > ROLL and self._chooser.chance(1, 3):
+            tokens[position] -= 1
+            tokens[position + 1] += ROLL
+        else:
+            tokens[position] = self._chooser.choose(LETTERS)
+        return tuple(tokens)
 
     def continuation(self, past: Sketch) -> tuple[int, ...]:
         """An earlier request with all that was said, and the next turn."""

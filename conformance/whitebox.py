@@ -17,7 +17,7 @@ from milepost.spec.capabilities import Capabilities
 from milepost.spec.faults import Fault
 from milepost.spec.operations import Open
 from milepost.spec.ownership import PageState, SlotState
-from milepost.spec.payload import find_provenance
+from milepost.spec.payload import Provenance, find_provenance
 from milepost.spec.seam import Accounted, Adapter, Holding, Inventoried
 from milepost.spec.state import Claim, State
 from milepost.spec.words import NULL, Cell
@@ -40,7 +40,7 @@ class InventoryObserver:
             for pool in self._pools
         }
         self._last: Inventory = {}
-        self._compared: dict[Cell, tuple[Holding, object]] = {}
+        self._compared: dict[Cell, tuple[Holding, int]] = {}
 
     def __call__(self, before: State, line: Line, after: State) -> Fault | None:
         """Return the first disagreement."""
@@ -66,6 +66,7 @@ class InventoryObserver:
             yield from _roles(claim, inventory, after)
         yield from self._revoked(before, after, inventory)
         yield from self._ownerless(after, inventory)
+        yield from _owned_though_published(inventory)
         yield from self._mislabelled(after, inventory)
 
     def _uncounted(self, inventory: Inventory) -> Iterator[Fault]:
@@ -98,33 +99,53 @@ class InventoryObserver:
                 yield Fault("leak", holding.owner, cell=cell, detail=detail)
 
     def _mislabelled(self, after: State, inventory: Inventory) -> Iterator[Fault]:
-        """The endpoint of what is published is the length that its content encodes."""
+        """The endpoint of a published state is the length that its content encodes; a page may end anywhere."""
         for cell, holding in inventory.items():
             content = after.contents.get(cell)
-            single = content[-1] if isinstance(content, tuple) else content
-            if holding.state not in PUBLISHED or not single or self._compared.get(cell) == (holding, single):
+            if holding.state not in SNAPSHOTS or not isinstance(content, int) or not content:
                 continue
-            origin = find_provenance(reversed(after.streams), single)
-            length = origin.length if origin else NULL
-            if length != holding.endpoint:
-                code = "stale-state" if origin is None else "torn-hit" if length < holding.endpoint else "over-advanced"
-                numbers = {"endpoint": holding.endpoint, "content": length}
-                yield Fault(code, "", cell=cell, position=holding.endpoint, found=origin, numbers=numbers,
-                            detail="the inventory gives it another endpoint than its content has")
-            self._compared[cell] = (holding, single)
+            if self._compared.get(cell) == (holding, content):
+                continue
+            origin = find_provenance(reversed(after.streams), content)
+            if origin is None or origin.length != holding.endpoint:
+                yield _mislabel(cell, holding, origin)
+            self._compared[cell] = (holding, content)
 
 
-PUBLISHED = frozenset({PageState.SHARED.value, SlotState.DONATED.value, SlotState.PROTECTED.value})
+def _mislabel(cell: Cell, holding: Holding, origin: Provenance | None) -> Fault:
+    length = origin.length if origin else NULL
+    code = "stale-state" if origin is None else "torn-hit" if length < holding.endpoint else "over-advanced"
+    return Fault(
+        code,
+        "",
+        cell=cell,
+        position=holding.endpoint,
+        found=origin,
+        detail="the inventory gives it another endpoint than its content has",
+        numbers={"endpoint": holding.endpoint, "content": length},
+    )
+
+
+SNAPSHOTS = frozenset({SlotState.DONATED.value, SlotState.PROTECTED.value})
+PUBLISHED = SNAPSHOTS | {PageState.SHARED.value}
 
 
 def _offered_privately(after: State, claim: Claim, inventory: Inventory) -> Iterator[Fault]:
     """No cell of a hit belongs to another request."""
     for cell in claim.leases | claim.restoring:
         holding = inventory.get(cell)
-        if holding and holding.state in PRIVATE and holding.owner != claim.request:
+        if holding and (holding.owner or holding.state in PRIVATE) and holding.owner != claim.request:
             detail = f"the inventory says {holding.state}, owned by {holding.owner or 'nobody'}"
             numbers = {"hit": claim.hit}
             yield Fault("reads-private", claim.request, cell=cell, other=holding.owner, detail=detail, numbers=numbers)
+
+
+def _owned_though_published(inventory: Inventory) -> Iterator[Fault]:
+    """What is published belongs to an entry of the cache and to no request."""
+    for cell, holding in inventory.items():
+        if holding.owner and holding.state in PUBLISHED:
+            detail = f"the inventory says {holding.state}, and that {holding.owner} owns it"
+            yield Fault("reads-private", holding.owner, cell=cell, other=holding.owner, detail=detail)
 
 
 def _leases(claim: Claim, inventory: Inventory, after: State) -> Iterator[Fault]:
