@@ -98,7 +98,9 @@ def _whereabouts(case: Case, n: int) -> tuple[str, ...]:
     live = {(case.before.pools[name], part.live) for claim in case.before.claims.values()
             for name, part in claim.table.items() if isinstance(part, Slots)}
     holders = [cell for cell, content in case.before.contents.items() if content == wanted]
-    holders.sort(key=lambda cell: (cell in live, cell))
+    claim = case.before.claims.get(case.fault.request)
+    own = claim.cells if claim else frozenset()
+    holders.sort(key=lambda cell: (cell not in own, cell in live, cell))
     if holders:
         return (f"the state of {n} tokens is in {case.cell(holders[0])}",)
     return (f"no cell holds the state of {n} tokens",)

@@ -272,7 +272,8 @@ def lay_out(case: Case, rows: Sequence[Row], width: int) -> list[list[str]]:
     tokens = max((len(text) for row, text in zip(rows, details, strict=True) if row.opens), default=0)
     asked = max((len(text) for row, text in zip(rows, details, strict=True) if not row.opens), default=0)
     texts = list(zip(rows, details, strict=True))
-    second = max((len(row.answer[0]) for row in rows if not row.opens and row.answer), default=0)
+    beside = [row for row in rows if not row.opens and row.answer and (row.answer[1:] or row.note)]
+    second = max((len(row.answer[0]) for row in beside), default=0)
     tries = []
     aligned = [(tokens + 6, max(tokens + 6, asked + 2), 9)] if tokens <= 32 else []
     for wide, start, gap in (*aligned, (tokens + 6, asked + 5, 5), (tokens + 6, asked + 2, 2),
