@@ -58,7 +58,8 @@ def _verdict(report: dict[str, Any], width: int) -> list[str]:
     lines += wrap(ran + cost, width, "  ")
     if counts["skipped"]:
         skipped = sorted(counts["skipped"].items(), key=lambda pair: -pair[1])
-        lines += wrap("; ".join(f"{number:,} because {reason}" for reason, number in skipped), width, "  skipped: ", "    ")
+        reasons = "; ".join(f"{number:,} because {reason}" for reason, number in skipped)
+        lines += wrap(reasons, width, "  skipped: ", "    ")
     return lines
 
 
