@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-all_peers=(freetoken)
+all_peers=(freetoken vllm)
 python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
@@ -53,6 +53,50 @@ assert fast_compare_key(tokens, tokens) == 3'
   wanted=$(digest pyproject.toml "$home/.engine")
   if [ "$(cat "$home/.milepost" 2>/dev/null)" != "$wanted" ]; then
     step $peer "install Milepost beside FreeToken" "${pip[@]}" --no-build-isolation --editable .
+    echo "$wanted" >"$home/.milepost"
+  fi
+  echo "install_peers: $peer: ready in $home"
+}
+
+install_vllm() {
+  local peer=vllm home=.peers/vllm pins=tools/vllm-constraints.txt version=0.33.0
+  local pip=("$home/bin/python" -m pip install --quiet --constraint "$pins")
+  local wanted
+  wanted="$(declare -f install_vllm | digest - "$pins") $("$python" --version 2>&1)"
+
+  if [ "$(cat "$home/.engine" 2>/dev/null)" != "$wanted" ]; then
+    rm -rf "$home"
+    : >".peers/$peer.log"
+    step $peer "create an environment with $python" "$python" -m venv "$home"
+    step $peer "install torch 2.13.0" "${pip[@]}" setuptools torch==2.13.0
+    step $peer "install what vLLM's cache imports" "${pip[@]}" cbor2 msgspec numpy
+    # One platform's wheel serves all: only its Python files are kept, and its GPU packages are never asked for.
+    step $peer "download vLLM $version (340 MB)" "$home/bin/python" -m pip download --quiet --no-deps \
+      --only-binary :all: --platform manylinux_2_28_x86_64 --dest "$home/wheel" "vllm==$version"
+    step $peer "unpack its Python files" "$home/bin/python" -c '
+import pathlib, sysconfig, sys, zipfile
+home = pathlib.Path(sys.argv[1])
+engine = (home / "engine").absolute()
+for wheel in (home / "wheel").glob("*.whl"):
+    with zipfile.ZipFile(wheel) as archive:
+        kept = [name for name in archive.namelist() if name.endswith(".py")]
+        archive.extractall(engine, kept)
+    wheel.unlink()
+pathlib.Path(sysconfig.get_path("purelib"), "vllm_engine.pth").write_text(f"{engine}\n")' "$home"
+    step $peer "find vLLM's cache" "$home/bin/python" -c '
+import importlib.util, pathlib, sys, cbor2, msgspec, numpy, torch
+found = importlib.util.find_spec("vllm")
+assert found and found.origin, "there is no vllm on the path"
+folder = pathlib.Path(found.origin).parent
+names = "v1/core/kv_cache_manager.py", "v1/core/sched/scheduler.py", "v1/worker/utils.py"
+assert all((folder / name).exists() for name in names), f"{folder} is not whole"
+assert sys.argv[1] in (folder / "_version.py").read_text()' "$version"
+    echo "$wanted" >"$home/.engine"
+  fi
+
+  wanted=$(digest pyproject.toml "$home/.engine")
+  if [ "$(cat "$home/.milepost" 2>/dev/null)" != "$wanted" ]; then
+    step $peer "install Milepost beside vLLM" "${pip[@]}" --no-build-isolation --editable .
     echo "$wanted" >"$home/.milepost"
   fi
   echo "install_peers: $peer: ready in $home"
