@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from milepost.reference.declaration import declare
+from milepost.reference.declaration import declare, without_promises
 from milepost.reference.requests import Flight, Plan, Request
 from milepost.reference.steps import StepKeeper
 from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Landing, Launched, Phase, Refused, ResetDone
@@ -243,8 +243,8 @@ class ExplicitCache(ReferenceCache):
     """A cache whose steps freeze nothing by themselves: snapshots are asked for, or come from a close."""
 
     def declare(self) -> Capabilities:
-        """Return the capabilities, without freezes inside a step."""
-        return replace(super().declare(), mid_prefill_freeze=False)
+        """Return the capabilities: no freezes inside a step, so that a prompt repeated as it is finds no state."""
+        return replace(without_promises(super().declare(), "not-inert"), mid_prefill_freeze=False)
 
     def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
         """Return no point: nobody asked."""

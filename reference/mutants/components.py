@@ -99,7 +99,8 @@ class OnlyTheFirstOfABatchIsZeroed(Unguarded):
         return tuple(replace(phase, zeros=phase.zeros[:1]) for phase in super().first_phases(planned))
 
 
-@mutant("F5", "stale-state", "torn-hit", "over-advanced", "cross-namespace", precedent="sglang#15829")
+@mutant("F5", "stale-state", "torn-hit", "over-advanced", "read-before-landing", "uninitialized-read",
+        "cross-namespace", precedent="sglang#15829")
 class BatchRowsAreShifted(Unguarded):
     """Points the kernel at the live slot of the request that was planned before."""
 
@@ -110,7 +111,7 @@ class BatchRowsAreShifted(Unguarded):
 
 
 @mutant("F2", "uninitialized-read", "torn-hit", precedent="sglang#24221")
-class FreezeWithoutCopy(Unguarded):
+class FreezeWithoutCopy(Unguarded, ExplicitCache):
     """Answers a freeze with a slot, and copies nothing into it."""
 
     def freeze(self, request: str) -> Frozen | Refused:
@@ -139,7 +140,7 @@ class BorrowingCache(Unguarded):
             super().donate_final(claim)
 
 
-@mutant("F4", "write-to-published", "over-advanced", "read-before-landing", precedent="MTPLX#247")
+@mutant("F4", "write-to-published", "over-advanced", "read-before-landing", "double-grant", precedent="MTPLX#247")
 class SnapshotIsUsedAsLive(BorrowingCache):
     """Lets a request write on in the snapshot that it hit, which stays published."""
 

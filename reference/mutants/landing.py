@@ -42,12 +42,13 @@ class PublishingPlanner(Unguarded):
         return replace(answer, table=claim.table())
 
 
-@mutant("F2", "read-before-landing", "uninitialized-read", precedent="vllm#29387")
+@mutant("F2", "read-before-landing", "uninitialized-read", "late-write", precedent="vllm#29387")
 class PublishedAtPlan(PublishingPlanner):
     """Publishes what a step will compute as soon as it is planned."""
 
 
-@mutant("F2", "uninitialized-read", "read-before-landing", precedent="vllm#56525")
+@mutant("F2", "uninitialized-read", "read-before-landing", "stale-state", "write-to-published", "over-advanced",
+        precedent="vllm#56525")
 class AbortedPlanStaysPublished(PublishingPlanner, ReuseBehindQueue):
     """Publishes at plan, as an ordered queue allows, and leaves it published when the plan is dropped."""
 
@@ -95,7 +96,7 @@ class DuplicateIsFreedButNotRepointed(Unguarded):
 
 
 @mutant("F7", "uninitialized-read", "stale-state", "read-before-landing", "evicted-while-leased", "double-grant",
-        "over-advanced", "torn-hit", precedent="sglang#29349")
+        "over-advanced", "torn-hit", "write-to-published", precedent="sglang#29349")
 class DonatedSlotIsFreedToo(Unguarded):
     """Gives a slot to the cache and to the free list."""
 

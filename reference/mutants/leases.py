@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from milepost.reference.mutants.registry import Unguarded, mutant
-from milepost.reference.pools import Pool
+from milepost.reference.pools import NOBODY, Pool
 from milepost.reference.requests import Entry, Request
 from milepost.spec.answers import Evicted, Grant, Refused
 from milepost.spec.capabilities import Capabilities, Configuration
+from milepost.spec.ownership import PageState
+
+LOCK_CODES = ("evicted-while-leased", "double-grant", "write-to-published", "stale-kv")
+"""What happens to a reader's cell depends on who gets it: another request, a copy, or the reader's own next page."""
 
 
 class SomeLeasesUncounted(Unguarded):
@@ -36,7 +40,7 @@ class SomeLeasesUncounted(Unguarded):
             del claim.leases[column]
 
 
-@mutant("F8", "evicted-while-leased", "write-to-published", "stale-kv", precedent="mini-sglang#52")
+@mutant("F8", *LOCK_CODES, precedent="mini-sglang#52")
 class HitNotLocked(SomeLeasesUncounted):
     """Offers a hit and does not lease its pages."""
 
@@ -44,7 +48,7 @@ class HitNotLocked(SomeLeasesUncounted):
         return column > self.last_of_hit(claim)
 
 
-@mutant("F8", "evicted-while-leased", "write-to-published", "stale-kv", precedent="mini-sglang#52")
+@mutant("F8", *LOCK_CODES, precedent="mini-sglang#52")
 class LockSkipsTheMatchedNode(SomeLeasesUncounted):
     """Starts the walk that locks a path at the parent of its last node."""
 
@@ -52,7 +56,7 @@ class LockSkipsTheMatchedNode(SomeLeasesUncounted):
         return column != self.last_of_hit(claim)
 
 
-@mutant("F8", "evicted-while-leased", "write-to-published", "stale-kv", precedent="sglang#21379")
+@mutant("F8", *LOCK_CODES, precedent="sglang#21379")
 class OnlyTheNodeIsLocked(SomeLeasesUncounted):
     """Locks the last node of a path and evicts above it."""
 
@@ -63,7 +67,7 @@ class OnlyTheNodeIsLocked(SomeLeasesUncounted):
         return 0
 
 
-@mutant("F8", "evicted-while-leased", "write-to-published", "stale-kv", precedent="sglang#21379")
+@mutant("F8", *LOCK_CODES, precedent="sglang#21379")
 class SnapshotNotProtected(Unguarded):
     """Names a snapshot to restore from and leaves it evictable."""
 
@@ -74,7 +78,7 @@ class SnapshotNotProtected(Unguarded):
         claim.source = None
 
 
-@mutant("F8", "evicted-while-leased", precedent="sglang#24954")
+@mutant("F8", *LOCK_CODES, precedent="sglang#24954")
 class ProtectionEndsAtPlan(Unguarded):
     """Lets go of the snapshot when the restore is planned, before it has been copied."""
 
@@ -98,7 +102,7 @@ class ProtectionEndsAtPlan(Unguarded):
         super().release_snapshot(claim)
 
 
-@mutant("F8", "evicted-while-leased", "double-grant", "write-to-published", "stale-kv", precedent="TensorRT-LLM#17926")
+@mutant("F8", *LOCK_CODES, precedent="TensorRT-LLM#17926")
 class EvictionIgnoresLeases(Unguarded):
     """Evicts the least recent leaf, whoever reads it."""
 
@@ -107,7 +111,7 @@ class EvictionIgnoresLeases(Unguarded):
             yield from (entry for entry in self.pages.values() if not self.dependents(entry))
 
 
-@mutant("F8", "evicted-while-leased", precedent="sglang#36770")
+@mutant("F8", *LOCK_CODES, precedent="sglang#36770")
 class EvictVerbIgnoresProtection(Unguarded):
     """Gives up protected snapshots when it is asked to evict."""
 
@@ -149,7 +153,7 @@ class MatchIsPinnedForever(Unguarded):
             self.page_cells.lease(self.pages[self.key(claim, end)].cell)
 
 
-@mutant("F12", "evicted-while-leased", "double-grant", "write-to-published", "stale-kv", precedent="sglang#12107")
+@mutant("F12", *LOCK_CODES, precedent="sglang#12107")
 class ResetFreesWhatIsRead(Unguarded):
     """Frees every published cell at a reset, whoever reads it."""
 
@@ -173,14 +177,25 @@ class ReleaseAfterResetFails(Unguarded):
         super().release_page(claim, column)
 
 
-@mutant("F8", "reads-private", "double-grant", "evicted-while-leased", precedent="MTPLX#247")
+@mutant("F8", "reads-private", "double-grant", precedent="MTPLX#247")
 class PublishedPageStaysPrivate(Unguarded):
-    """Makes pages matchable and leaves them with the request that wrote them."""
+    """Makes pages matchable and leaves them, until its close, with the request that wrote them."""
 
     def declare(self) -> Capabilities:
         return replace(super().declare(), inventories=True)
 
     def insert_page(self, claim: Request, column: int) -> None:
-        end = (column + 1) * self.page_size
-        entry = self.make_entry(claim, claim.columns[column], end)
-        self.pages[entry.key] = entry
+        super().insert_page(claim, column)
+        page = self.page_cells[claim.columns[column]]
+        page.state, page.owner = PageState.PRIVATE.value, claim.serial
+
+    def lease_page(self, claim: Request, column: int, entry: Entry) -> None:
+        state = self.page_cells[entry.cell].state
+        super().lease_page(claim, column, entry)
+        self.page_cells[entry.cell].state = state
+
+    def release_page(self, claim: Request, column: int) -> None:
+        page = self.page_cells[claim.leases[column].cell]
+        if page.owner == claim.serial:
+            page.state, page.owner = PageState.SHARED.value, NOBODY
+        super().release_page(claim, column)

@@ -10,7 +10,7 @@ from milepost.reference.mutants.registry import Unguarded, mutant
 from milepost.reference.pools import Pool
 from milepost.reference.requests import Entry, Plan, Request
 from milepost.spec.answers import Grant, Refused
-from milepost.spec.capabilities import Capabilities
+from milepost.spec.capabilities import Capabilities, Configuration
 from milepost.spec.words import NULL
 
 
@@ -71,10 +71,13 @@ class NothingIsEvictedForAPlan(ReferenceCache):
 
 @mutant("F16", "promise:deterministic", precedent="sglang#22759")
 class WallClockLru(ReferenceCache):
-    """Orders use by the wall clock, of which each process has its own."""
+    """Orders use by the wall clock, of which each process has its own, and equal times by the cell's number."""
 
     def tick(self) -> int:
         return time.monotonic_ns()
+
+    def choose_victim(self, victims: list[Entry]) -> Entry:
+        return min(victims, key=lambda entry: (entry.stamp, entry.cell))
 
 
 @mutant("F16", "promise:deterministic", precedent="tokenspeed#248")
@@ -102,3 +105,15 @@ class StatesOnlyAtTheVeryEnd(ReferenceCache):
 
     def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
         return []
+
+
+@mutant("F1", "promise:strict-boundaries", precedent="vllm#34587")
+class BoundariesArePromisedOnly(ReferenceCache):
+    """Promises boundaries, and donates and resumes at any page end."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration)
+        self.hit_grid = self.end_grid = self.page_size
+
+    def declare(self) -> Capabilities:
+        return replace(super().declare(), hit_alignment=self.page_size, end_donation="page")
