@@ -71,10 +71,10 @@ class NothingIsEvictedForAPlan(ReferenceCache):
 
 @mutant("F16", "promise:deterministic", precedent="sglang#22759")
 class WallClockLru(ReferenceCache):
-    """Orders use by the wall clock, of which each process has its own, and equal times by the cell's number."""
+    """Orders use by seconds of the wall clock, of which each process has its own, and equal ones by the cell."""
 
     def tick(self) -> int:
-        return time.monotonic_ns()
+        return int(time.monotonic())
 
     def choose_victim(self, victims: list[Entry]) -> Entry:
         return min(victims, key=lambda entry: (entry.stamp, entry.cell))
