@@ -9,11 +9,15 @@ from milepost.conformance.report.history import Event, History
 from milepost.conformance.report.layout import plain, shorten, span
 from milepost.spec.capabilities import Capabilities, Group
 from milepost.spec.faults import Fault
+from milepost.spec.operations import Open
 from milepost.spec.payload import GARBAGE, ZERO, Content, Stream
 from milepost.spec.state import Claim, State
 from milepost.spec.words import NULL, Cell
 
 LONGEST_NAME = 24
+
+SILENT = "'s output would be wrong and nothing would crash."
+"""What follows from most faults, behind the name of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,17 @@ class Case:
         """True where the judge took every answer and an inventory showed the fault."""
         last = self.history.last
         return last is not None and last.line.answer is not None and not last.broke_law
+
+    @property
+    def at_open(self) -> bool:
+        """True where the fault is in what an open offered, rather than in what a launched step read."""
+        return self.line is not None and isinstance(self.line.operation, Open)
+
+    @property
+    def length(self) -> int:
+        """The length of the fault's request before the line that faulted."""
+        claim = self.before.claims.get(self.fault.request)
+        return claim.length if claim else self.fault.position
 
     @property
     def where(self) -> str:

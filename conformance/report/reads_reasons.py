@@ -4,41 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from milepost.conformance.report.case import Account, Case
+from milepost.conformance.report.case import SILENT, Account, Case
+from milepost.conformance.report.gap_reasons import kv_gap, window_gap
 from milepost.conformance.report.history import Event
 from milepost.conformance.report.layout import span
 from milepost.conformance.report.tokens import shared_length
-from milepost.spec.answers import Pages, Slots
-from milepost.spec.operations import Open, Reset
-from milepost.spec.resume import first_needed
-from milepost.spec.words import NULL, Cell, GroupKind
-
-SILENT = "'s output would be wrong and nothing would crash."
-
-
-def at_open(case: Case) -> bool:
-    """Tell whether the fault is in what an open offered, rather than in what a launched step read."""
-    return case.line is not None and isinstance(case.line.operation, Open)
+from milepost.spec.answers import Slots
+from milepost.spec.operations import Reset
+from milepost.spec.words import NULL, Cell
 
 
 def _resumes(case: Case) -> str:
     """Return the beginning of a sentence about a reader that goes on from `position`."""
-    verb = "lets {} resume at token" if at_open(case) else "runs {} on from token"
+    verb = "lets {} resume at token" if case.at_open else "runs {} on from token"
     return f"{case.where} {verb.format(case.name)} {case.fault.position}"
 
 
 def _claims(case: Case) -> str:
     """Return what the operation claims, as a clause of the proof."""
-    if at_open(case):
+    if case.at_open:
         claim = case.after.claims.get(case.fault.request)
         answer = getattr(case.line.answer, "length", None) if case.line else None
         return f"{case.where} claims {answer if answer is not None else claim.length if claim else case.fault.position}"
-    return f"{case.where} reads {case.cell_name} as {case.name}'s, who goes on from {_length(case)}"
-
-
-def _length(case: Case) -> int:
-    claim = case.before.claims.get(case.fault.request)
-    return claim.length if claim else case.fault.position
+    return f"{case.where} reads {case.cell_name} as {case.name}'s, who goes on from {case.length}"
 
 
 def _found_length(case: Case) -> int:
@@ -75,16 +63,16 @@ def _writer(case: Case, cell: Cell) -> str:
 def torn_hit(case: Case) -> Account:
     """A state that has read fewer tokens than the reader claims."""
     n, seen = case.fault.position, _found_length(case)
-    link = "from" if at_open(case) else "with"
+    link = "from" if case.at_open else "with"
     if case.fault.cell[1] == NULL:
-        source = "with no recurrent state at all" if at_open(case) else "with a recurrent state of zeros"
+        source = "with no recurrent state at all" if case.at_open else "with a recurrent state of zeros"
     elif not seen:
         source = f"{link} a state that has seen no token"
     else:
         source = f"{link} a state that has only seen {seen} token{'s' if seen != 1 else ''}"
     missing = f"{span('Token', seen, n)} would never enter the recurrence: {case.name}{SILENT}"
     if case.fault.cell[1] == NULL:
-        named = "names no state" if at_open(case) else "gives the kernel no initial state"
+        named = "names no state" if case.at_open else "gives the kernel no initial state"
         return Account(f"{_resumes(case)} {source}.", missing, (f"{case.where} claims {n} and {named}",
                                                                 *_whereabouts(case, n)))
     clauses, notes = _writes(case, case.fault.cell)
@@ -126,7 +114,7 @@ def over_advanced(case: Case) -> Account:
     """A state that has read more tokens than the reader claims."""
     n, seen = case.fault.position, _found_length(case)
     first = (f"{case.where} lets {case.name} resume at token {n} from a state that has already seen {seen} tokens."
-             if at_open(case) else f"{_resumes(case)} with a state that has already seen {seen} tokens.")
+             if case.at_open else f"{_resumes(case)} with a state that has already seen {seen} tokens.")
     found, own = case.fault.found, case.stream(case.fault.request)
     writer = case.short(_writer(case, case.fault.cell)) or "another request"
     agree = found and own and found.stream.identities[n:seen] == own.identities[n:seen]
@@ -137,107 +125,13 @@ def over_advanced(case: Case) -> Account:
     return Account(first, second, (f"{case.where} claims {n}", *clauses, *_whereabouts(case, n)), tuple(notes))
 
 
-def kv_gap(case: Case) -> Account:
-    """KV entries below the hit that no page is named for."""
-    first, stop = _gap(case)
-    n = _claimed(case)
-    entries = span("token", first, stop)
-    named = _named_columns(case)
-    if not at_open(case) and first >= n:
-        return _nowhere_to_write(case, n, first)
-    return Account(
-        f"{_begin(case, n)} with no KV for {entries}.",
-        f"Attention would read nothing there: {case.name}{SILENT}",
-        (f"{case.where} claims {n}", f"its table names {named}, and nothing for {entries}", *_given_up(case, first)),
-    )
-
-
-def _nowhere_to_write(case: Case, length: int, first: int) -> Account:
-    """A step computes tokens for which its table has no page."""
-    claim = case.before.claims.get(case.fault.request)
-    stop = claim.planned.length if claim and claim.planned else first + 1
-    return Account(
-        f"{case.where} lets {case.name} compute {span('token', length, stop)} with no page for token {first}.",
-        f"Its KV would be written nowhere, and attention would not find it: {case.name}{SILENT}",
-        (f"{case.where} goes from {length} to {stop}", f"its table names {_named_columns(case)}"),
-    )
-
-
-def window_gap(case: Case) -> Account:
-    """Entries inside the window that no page is named for."""
-    first, stop = _gap(case)
-    n, group = _claimed(case), case.group
-    window = group.window if group else 0
-    entries = span("token", first, stop)
-    start = first_needed(GroupKind.WINDOW, n, window)
-    return Account(
-        f"{_begin(case, n)} with nothing in its window for {entries}.",
-        f"Window attention would read nothing there: {case.name}{SILENT}",
-        (f"{case.where} claims {n}, and a window of {window} needs {span('token', start, n)} there",
-         f"its table names {_named_columns(case)}, and nothing for {entries}", *_given_up(case, first)),
-    )
-
-
-def _claimed(case: Case) -> int:
-    return getattr(case.line.answer, "length", 0) if at_open(case) and case.line else _length(case)
-
-
-def _begin(case: Case, n: int) -> str:
-    verb = "lets {} resume at token" if at_open(case) else "runs {} on from token"
-    return f"{case.where} {verb.format(case.name)} {n}"
-
-
-def _columns(case: Case) -> tuple[int, ...]:
-    claim, group = case.claim(), case.group
-    part = claim.table.get(group.name) if claim and group else None
-    return part.columns if isinstance(part, Pages) else ()
-
-
-def _gap(case: Case) -> tuple[int, int]:
-    """Return [first, stop) of the tokens from the faulting one on for which the table names no page."""
-    group = case.group
-    page, position = (group.page_size if group else 1), case.fault.position
-    columns = _columns(case)
-    column = position // page
-    while column < len(columns) and columns[column] == NULL:
-        column += 1
-    n = max(_claimed(case), position + 1)
-    if not columns or position // page >= len(columns):
-        return position, n
-    return position, max(min(column * page, n), position + 1)
-
-
-def _named_columns(case: Case) -> str:
-    columns = [index for index in _columns(case) if index != NULL]
-    group = case.group
-    noun = case.noun(group.pool) if group else "page"
-    if not columns:
-        return f"no {noun}"
-    shown = " ".join(map(str, columns[:8])) + (" ..." if len(columns) > 8 else "")
-    return f"{noun} {shown}" if len(columns) == 1 else f"{noun}s {shown}"
-
-
-def _given_up(case: Case, position: int) -> tuple[str, ...]:
-    """Return who held the missing entry last, where the run can tell."""
-    expected, group = case.fault.expected, case.group
-    if expected is None or group is None:
-        return ()
-    for event in reversed(case.history.events):
-        if event.kind == "written" and event.cell[0] == group.pool and event.first <= position < event.length:
-            stream = case.stream(event.request)
-            if stream and stream.digests[position + 1] == expected.stream.digests[position + 1]:
-                return (f"{case.cell(event.cell)} was written with {case.written(event)} by "
-                        f"{case.operation(event.line)}",)
-    return ("no line wrote them for this prefix",)
-
-
 # -- law 3
 
 
 def stale_kv(case: Case) -> Account:
     """A KV entry of another prefix."""
     token = case.fault.position
-    verb = "offers" if at_open(case) else "lets"
+    verb = "offers" if case.at_open else "lets"
     reads = f"offers {case.name} {case.cell_name}" if verb == "offers" else f"lets {case.name} read {case.cell_name}"
     first = f"{case.where} {reads} for token {token}, and it holds {_entry(case)}."
     clauses, notes = _writes(case, case.fault.cell)
@@ -263,7 +157,7 @@ def stale_state(case: Case) -> Account:
         tokens = "token" if found.length == 1 else "tokens"
         held = f"{owner}'s state after {found.length} {tokens} of another text"
     clauses, notes = _writes(case, case.fault.cell)
-    return Account(f"{_resumes(case)} {'from' if at_open(case) else 'with'} {held}.",
+    return Account(f"{_resumes(case)} {'from' if case.at_open else 'with'} {held}.",
                    f"The recurrence would go on from what {case.name} never said: {case.name}{SILENT}",
                    (_claims(case), *clauses, *_parting(case)), tuple(notes))
 
@@ -283,8 +177,8 @@ def _parting(case: Case) -> tuple[str, ...]:
 def reset_survivor(case: Case) -> Account:
     """Memory from before a reset."""
     index = _reset(case)
-    verb = "offers" if at_open(case) else "lets"
-    what = f"{verb} {case.name}" + (" " if at_open(case) else " read ") + case.cell_name
+    verb = "offers" if case.at_open else "lets"
+    what = f"{verb} {case.name}" + (" " if case.at_open else " read ") + case.cell_name
     clauses, notes = _writes(case, case.fault.cell)
     resets = f"op {index} reset the cache" if index else "the cache was reset since"
     return Account(
@@ -309,8 +203,8 @@ def cross_namespace(case: Case) -> Account:
     mine = _namespace(own.namespace if own else ())
     owner = case.short(_writer(case, case.fault.cell)) or "another request"
     clauses, notes = _writes(case, case.fault.cell)
-    verb = "offers" if at_open(case) else "lets"
-    what = f"{verb} {case.name}" + (" " if at_open(case) else " read ") + case.cell_name
+    verb = "offers" if case.at_open else "lets"
+    what = f"{verb} {case.name}" + (" " if case.at_open else " read ") + case.cell_name
     return Account(
         f"{case.where} {what}, computed for {owner} in {theirs}; {case.name} is in {mine}.",
         "The tokens are equal and the memory is not: one tenant's or adapter's content would enter another's answer.",
@@ -331,8 +225,8 @@ def uninitialized_read(case: Case) -> Account:
     grant = case.history.latest(case.fault.cell, "granted")
     where = f"for token {case.fault.position}" if case.group and case.group.kind.paged else (
         f"as its state at token {case.fault.position}")
-    verb = f"offers {case.name}" if at_open(case) else f"lets {case.name} read"
-    proof: list[str] = [_claims(case)] if at_open(case) else []
+    verb = f"offers {case.name}" if case.at_open else f"lets {case.name} read"
+    proof: list[str] = [_claims(case)] if case.at_open else []
     notes: list[tuple[int, str]] = []
     if grant is None:
         since = "which nothing has ever written"
@@ -368,7 +262,7 @@ def read_before_landing(case: Case) -> Account:
     cell = case.fault.cell
     flight = next((one for one in case.before.flights if cell in one.writes), None)
     writer = case.short(case.fault.other or (flight.writes[cell][0] if flight else _planner(case)))
-    verb = f"offers {case.name}" if at_open(case) else f"lets {case.name} read"
+    verb = f"offers {case.name}" if case.at_open else f"lets {case.name} read"
     if flight is not None:
         what = f"step {flight.step} of {writer}, which writes it, has not landed"
         proof = [f"{case.cell_name} is written by step {flight.step}", f"no line lands step {flight.step} before "

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from milepost.conformance.report.case import Account, Case
+from milepost.conformance.report.case import SILENT, Account, Case
 from milepost.conformance.report.history import Event
 from milepost.conformance.report.layout import count, listed, numbers, plain, shorten, span
 from milepost.spec.answers import Evicted, Grant, Hit, Pages, Refused, named_cells
 from milepost.spec.geometry import lies_on
 from milepost.spec.operations import Drain, Launch
 from milepost.spec.words import NULL, Cell
-
-SILENT = "'s output would be wrong and nothing would crash."
 
 
 def _holding(case: Case, request: str, cell: Cell) -> Event | None:

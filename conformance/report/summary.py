@@ -73,7 +73,8 @@ def _evidence(report: dict[str, Any], width: int) -> list[str]:
     met = [mark for mark in report["marks"] if mark["wanted"] is None and mark["count"]]
     if not wanted and not met:
         return []
-    room = max((len(shorten(mark["name"], 30)) for mark in wanted), default=0) + 2
+    longest = min(30, max(width - 40, 8))
+    room = max((len(shorten(mark["name"], longest)) for mark in wanted), default=0) + 2
     lines = [f"{'Evidence':<{room}}{'count':>12}{'wanted':>10}" if wanted else "Evidence"]
     for mark in sorted(wanted, key=lambda mark: mark["count"] >= mark["wanted"]):
         lines += _wanted_mark(mark, room, width)
@@ -85,7 +86,7 @@ def _evidence(report: dict[str, Any], width: int) -> list[str]:
 
 def _wanted_mark(mark: dict[str, Any], room: int, width: int) -> list[str]:
     """Return a mark with what was wanted of it; one that was met too rarely says what it would have been."""
-    line = f"  {shorten(mark['name'], 30):<{room}}{mark['count']:>10,}{mark['wanted']:>10,}"
+    line = f"  {shorten(mark['name'], room - 2):<{room}}{mark['count']:>10,}{mark['wanted']:>10,}"
     if mark["count"] >= mark["wanted"]:
         return [line]
     return [f"{line}  TOO LITTLE", *wrap(mark["meaning"], width, "    ")]
