@@ -35,8 +35,9 @@ def choose_configuration(chooser: Chooser, offered: Sequence[Configuration] = ()
     page, chunk = chooser.choose((4, 4, 2, 1)), chooser.choose((8, 4))
     boundary_pages = boundary_grid(page, chunk) // page
     pages = max(6, boundary_pages * chooser.integer(3, 8) + chooser.integer(-1, 1))
-    max_live = chooser.integer(2, 6)
-    return Configuration(page, chunk, {"kv": pages, "state": chooser.integer(3, 8)}, max_live, ANCHOR)
+    slots = chooser.integer(3, 8)
+    max_live = chooser.integer(2, 6) if chooser.chance(1, 2) else slots  # as many as slots: one that leaked is missed
+    return Configuration(page, chunk, {"kv": pages, "state": slots}, max_live, ANCHOR)
 
 
 def generate(
