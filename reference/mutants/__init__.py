@@ -1,4 +1,4 @@
-"""Caches with one illegal edit each: the kit must catch every one."""
+"""Caches with one illegal edit each: the kit must catch every one. Importing a file here lists its mutants."""
 
 from milepost.reference.mutants import components, keys, labels, landing, leaks, leases, progress
 from milepost.reference.mutants.registry import MUTANTS, Mutant

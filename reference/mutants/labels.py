@@ -8,7 +8,7 @@ from dataclasses import replace
 from milepost.reference.cache import ExplicitCache
 from milepost.reference.mutants.registry import Unguarded, mutant
 from milepost.reference.pools import Pool
-from milepost.reference.requests import Entry, FrozenSlot, Plan, Request
+from milepost.reference.requests import Entry, Plan, Request
 from milepost.spec.answers import Grant, Landing, Phase, Refused
 from milepost.spec.capabilities import Configuration
 from milepost.spec.geometry import floor_to
@@ -76,25 +76,25 @@ class ChunkEndIsKeptUnderTheGrid(Unguarded):
         return replace(answer, phases=(Phase(((self.slot_cells.pool.name, claim.live, copy.cell),)),))
 
 
-@mutant("F1", "over-advanced", "read-before-landing", "evicted-while-leased", "double-grant", "stale-state",
-        precedent="sglang#29792")
+@mutant("F1", "over-advanced", "read-before-landing", "write-to-published", "late-write", precedent="sglang#29792")
 class PingPongSlotOutlivesDonation(Unguarded):
-    """Goes on freezing into the slot that it has donated."""
+    """Does not swap its two slots after a donation, so that the next steps write into what was donated."""
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
-        self.spares: dict[int, int] = {}
+        self.donated: dict[int, int] = {}
 
     def donate(self, row: str, claim: Request, cell: int, position: int) -> bool:
         donated = super().donate(row, claim, cell, position)
-        if donated and row == "donate":
-            self.spares[claim.serial] = cell
+        if donated:
+            self.donated[claim.serial] = cell
         return donated
 
-    def freeze_slot(self, claim: Request, position: int, start: int, stop: int, grid: int) -> FrozenSlot:
-        if claim.serial in self.spares:
-            return FrozenSlot(position, self.spares[claim.serial])
-        return super().freeze_slot(claim, position, start, stop, grid)
+    def grant(self, claim: Request, plan: Plan) -> Grant:
+        answer = super().grant(claim, plan)
+        if claim.serial not in self.donated:
+            return answer
+        return replace(answer, frozen=(*answer.frozen, ("state", self.donated[claim.serial], plan.stop)))
 
 
 @mutant("F9", "over-advanced", precedent="sglang#38815")

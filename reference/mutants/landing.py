@@ -74,7 +74,7 @@ class FreedWhileInFlight(Unguarded):
             super().land_request(claim, stop)
 
 
-@mutant("F7", "double-grant", "evicted-while-leased", "stale-state", precedent="sglang#12432")
+@mutant("F7", "double-grant", "evicted-while-leased", "stale-state", "write-to-published", precedent="sglang#12432")
 class FrozenSlotIsFreedTwice(Unguarded):
     """Returns a frozen slot that nobody took, and once more at the close."""
 
