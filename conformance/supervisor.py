@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
 from milepost.conformance import worker
-from milepost.conformance.errors import AdapterError, EngineCrash, EngineHang, KitBug
+from milepost.conformance.errors import AdapterError, EngineCrash, EngineHang, KitBug, KitError
 
 HANDSHAKE_SECONDS = 180.0
+_ENVIRONMENT = threading.Lock()
+
+
+@contextmanager
+def _hash_seed(seed: int | None) -> Iterator[None]:
+    """Set PYTHONHASHSEED while a child starts: an interpreter reads it only then, and the environment is shared."""
+    with _ENVIRONMENT:
+        kept = os.environ.get("PYTHONHASHSEED")
+        if seed is not None:
+            os.environ["PYTHONHASHSEED"] = str(seed)
+        try:
+            yield
+        finally:
+            if kept is not None:
+                os.environ["PYTHONHASHSEED"] = kept
+            elif seed is not None:
+                del os.environ["PYTHONHASHSEED"]
 
 
 class Lost(Exception):
@@ -42,8 +61,21 @@ class Child:
     def call(self, task: str, *arguments: Any) -> Iterator[Any]:
         """Run one task and yield its items; raise Lost where the child did not come back.
 
-        A child that is lost before its first operation never built the cache: that is the adapter's error.
+        A child that is lost before its first operation never built the cache: that is the adapter's error. A caller
+        that stops listening ends the child: what it still had to say would be taken for the next answer.
         """
+        finished = False
+        try:
+            yield from self._listen(task, arguments)
+            finished = True
+        except (KitError, Lost):
+            finished = True
+            raise
+        finally:
+            if not finished:
+                self.stop()
+
+    def _listen(self, task: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
         self._start()
         seen, quiet_since = self._beats[0], time.monotonic()
         self._connection.send((task, arguments))
@@ -88,18 +120,11 @@ class Child:
         self.stop()
         self._beats[0] = 0
         self._connection, theirs = self._context.Pipe()
-        kept = os.environ.get("PYTHONHASHSEED")
-        if self.hash_seed is not None:
-            os.environ["PYTHONHASHSEED"] = str(self.hash_seed)
-        try:
+        with _hash_seed(self.hash_seed):
             self._process = self._context.Process(
                 target=worker.main, args=(theirs, self._beats, self.target, self.hash_seed), daemon=True
             )
             self._process.start()
-        finally:
-            os.environ.pop("PYTHONHASHSEED", None)
-            if kept is not None:
-                os.environ["PYTHONHASHSEED"] = kept
         theirs.close()
 
     def _how_it_died(self) -> str:

@@ -215,6 +215,8 @@ def main(connection: Connection, beats: Any, target_name: str, jitter_seed: int 
             for item in TASKS[name](bench, *arguments):
                 connection.send(("item", item))
             connection.send(("end", None))
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(0)
         except (KitError, EngineCrash, EngineHang) as error:
             connection.send(("error", error))
         except Exception as error:  # a bug of the kit itself must reach the person, with its place
