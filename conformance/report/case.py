@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from milepost.conformance.outcome import Line, Outcome
 from milepost.conformance.report.history import Event, History
-from milepost.conformance.report.layout import plain, shorten, span
+from milepost.conformance.report.layout import count, listed, plain, shorten, span
 from milepost.spec.capabilities import Capabilities, Group
 from milepost.spec.faults import Fault
 from milepost.spec.operations import Open
@@ -15,6 +16,7 @@ from milepost.spec.state import Claim, State
 from milepost.spec.words import NULL, Cell
 
 LONGEST_NAME = 24
+MOST_CELLS = 6
 
 SILENT = "'s output would be wrong and nothing would crash."
 """What follows from most faults, behind the name of a request."""
@@ -138,6 +140,18 @@ class Case:
         """Return how a sentence names a cell: `page 7`, `state 2`."""
         return f"{self.noun(cell[0])} {cell[1]}" if cell[1] != NULL else f"no {self.noun(cell[0])}"
 
+    def cells(self, cells: Iterable[Cell]) -> str:
+        """Return how a sentence names several cells: `pages 9, 10 and 11`."""
+        named: dict[str, list[str]] = {}
+        for pool, index in sorted(cells):
+            named.setdefault(self.noun(pool), []).append(str(index))
+        parts = []
+        for noun, numbers in named.items():
+            more = [f"{len(numbers) - MOST_CELLS} more"] if len(numbers) > MOST_CELLS else []
+            shown = numbers[:MOST_CELLS] + more
+            parts.append(f"{noun}{'s' if len(numbers) > 1 else ''} {listed(shown)}")
+        return " and ".join(parts)
+
     @property
     def cell_name(self) -> str:
         """The fault's cell."""
@@ -170,7 +184,7 @@ class Case:
             return "bytes that no forward of this run wrote"
         if isinstance(content, tuple) or page:
             return f"{self.short(origin.request)}'s token {origin.length - 1}"
-        return f"{self.short(origin.request)} after {origin.length} tokens"
+        return f"{self.short(origin.request)} after {count(origin.length, 'token')}"
 
     def written(self, event: Event) -> str:
         """Return what a write left in its cell: `r1 after 8 tokens`, `r1's tokens 4..7`, `zeros`."""
@@ -179,10 +193,11 @@ class Case:
         if event.kind == "read back":
             return f"what memory really held, {self.content(self.after.contents.get(event.cell))}"
         if event.kind == "copied":
-            content = f", {self.short(event.request)} after {event.length} tokens" if event.length else ""
+            after = f"{self.short(event.request)} after {count(event.length, 'token')}"
+            content = f", {after}" if event.length else ""
             return f"a copy of {self.cell(event.source)}{content}" if not event.frozen else content[2:]
         if self.holds_event_state(event):
-            return f"{self.short(event.request)} after {event.length} tokens"
+            return f"{self.short(event.request)} after {count(event.length, 'token')}"
         return f"{self.short(event.request)}'s {span('token', event.first, event.length)}"
 
     def holds_event_state(self, event: Event) -> bool:

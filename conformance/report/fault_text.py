@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from milepost.conformance.outcome import Outcome
 from milepost.conformance.report.case import Account, Case
-from milepost.conformance.report.layout import both_ends, command_lines, plain, ranges, shorten, wrap
+from milepost.conformance.report.layout import both_ends, command_lines, count, plain, ranges, shorten, wrap
 from milepost.conformance.report.legal import legal_evictions, legal_hits, legal_replacements, refusal_is_legal
 from milepost.conformance.report.reasons import account_of
 from milepost.conformance.report.rows import LONGEST_REQUEST, Row, hit_text, lay_out, rows_of
@@ -87,7 +87,9 @@ def _schedule(case: Case, account: Account, shrunk_from: int, width: int) -> lis
     else:
         lines += [line for row in lay_out(case, rows, width) for line in row]
     unreached = operations - (case.line.index if case.line else 0)
-    return lines + ([f"     ... and {unreached} that the run did not reach"] if unreached > 0 and case.line else [])
+    if unreached > 0 and case.line:
+        lines.append(f"     ... and {count(unreached, 'operation')} that the run did not reach")
+    return lines
 
 
 def _chunk(case: Case) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from milepost.conformance.report.case import SILENT, Account, Case
 from milepost.conformance.report.gap_reasons import kv_gap, window_gap
 from milepost.conformance.report.history import Event
-from milepost.conformance.report.layout import span
+from milepost.conformance.report.layout import count, span
 from milepost.conformance.report.tokens import shared_length
 from milepost.spec.answers import Slots
 from milepost.spec.operations import Reset
@@ -69,7 +69,7 @@ def torn_hit(case: Case) -> Account:
     elif not seen:
         source = f"{link} a state that has seen no token"
     else:
-        source = f"{link} a state that has only seen {seen} token{'s' if seen != 1 else ''}"
+        source = f"{link} a state that has only seen {count(seen, 'token')}"
     missing = f"{span('Token', seen, n)} would never enter the recurrence: {case.name}{SILENT}"
     if case.fault.cell[1] == NULL:
         named = "names no state" if case.at_open else "gives the kernel no initial state"
@@ -145,21 +145,37 @@ def _entry(case: Case) -> str:
     if found is None:
         return "bytes that no forward of this run wrote"
     owner = case.short(_writer(case, case.fault.cell) or found.request)
-    return f"{owner}'s token {found.length - 1} of another text"
+    own, length = case.stream(case.fault.request), found.length
+    if own and own.tokens[:length] == found.stream.tokens[:length] and own.identities != found.stream.identities:
+        return f"{owner}'s token {length - 1} with another content (an image, say) in its text"
+    return f"{owner}'s token {length - 1} of another text"
 
 
 def stale_state(case: Case) -> Account:
     """A state of another prefix."""
     found = case.fault.found
+    if not case.fault.position:
+        return _warm_start(case)
     held = "a state that no forward of this run wrote"
     if found is not None:
         owner = case.short(_writer(case, case.fault.cell) or found.request)
-        tokens = "token" if found.length == 1 else "tokens"
-        held = f"{owner}'s state after {found.length} {tokens} of another text"
+        held = f"{owner}'s state after {count(found.length, 'token')} of another text"
     clauses, notes = _writes(case, case.fault.cell)
     return Account(f"{_resumes(case)} {'from' if case.at_open else 'with'} {held}.",
                    f"The recurrence would go on from what {case.name} never said: {case.name}{SILENT}",
                    (_claims(case), *clauses, *_parting(case)), tuple(notes))
+
+
+def _warm_start(case: Case) -> Account:
+    """A cold start from a slot that holds a state."""
+    found = case.fault.found
+    owner = case.short(_writer(case, case.fault.cell)) or "another request"
+    unknown = "bytes that no forward of this run wrote"
+    held = f"{owner}'s state after {count(found.length, 'token')}" if found else unknown
+    clauses, notes = _writes(case, case.fault.cell)
+    return Account(f"{case.where} starts {case.name} at token 0 from {held}, and not from zeros.",
+                   f"The recurrence would go on from what {case.name} never said: {case.name}{SILENT}",
+                   (f"{case.name} starts cold in {case.cell_name}", *clauses), tuple(notes))
 
 
 def _parting(case: Case) -> tuple[str, ...]:
@@ -167,11 +183,12 @@ def _parting(case: Case) -> tuple[str, ...]:
     found, own = case.fault.found, case.stream(case.fault.request)
     if found is None or own is None:
         return ()
-    shared = shared_length(found.stream.tokens, own.tokens)
-    if found.stream is own or shared >= found.length:
-        return (f"that is {case.name}'s own text, at another place",) if shared >= found.length else ()
-    writer = case.short(found.request)
-    return (f"{writer} and {case.name} share {shared} token{'s' if shared != 1 else ''}",)
+    shared = shared_length(found.stream.identities, own.identities)
+    if shared >= found.length:
+        return (f"that is {case.name}'s own text, at another place",)
+    alike = found.stream.tokens[shared : shared + 1] == own.tokens[shared : shared + 1]
+    image = f"; at {shared} their tokens are equal and what they stand for is not" if alike else ""
+    return (f"{case.short(found.request)} and {case.name} share {count(shared, 'token')}{image}",)
 
 
 def reset_survivor(case: Case) -> Account:

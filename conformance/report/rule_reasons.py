@@ -124,12 +124,7 @@ def write_to_published(case: Case) -> Account:
     fault, name = case.fault, case.cell_name
     reader = fault.other or fault.request
     if not reader:
-        return Account(
-            f"{case.where} overwrites {name} at once while a step in flight still reads it.",
-            "The step would read what was written over its input: its output would be wrong and nothing would crash.",
-            (f"a launched step reads {name} and has not landed",
-             f"the effect of {case.where} is marked at='now', outside the device queue"),
-        )
+        return _written_under_a_step(case)
     clauses, notes = held_since(case, reader, fault.cell)
     tokens = _tokens_in(case, reader, fault.cell)
     holder = case.before.claims.get(reader)
@@ -145,6 +140,20 @@ def write_to_published(case: Case) -> Account:
         f"{doer} while {case.short(reader)} {reads}.",
         f"Every reader of that prefix gets the writer's content: {case.short(reader)}{SILENT}",
         (*clauses, last), tuple(notes),
+    )
+
+
+def _written_under_a_step(case: Case) -> Account:
+    """An effect outside the device queue, over what a step in flight still reads."""
+    name = case.cell_name
+    flight = next((one for one in case.before.flights if case.fault.cell in one.reads), None)
+    step = f"step {flight.step} of {listed(case.short(one) for one in flight.spans)}" if flight else "a step in flight"
+    launched = [one.replace("writes", "reads") for one in _launched(case, flight.step if flight else 0, name)]
+    return Account(
+        f"{case.where} {_whole_write(case)} {name} at once while {step} still reads it.",
+        "The step would read what was written over its input: its output would be wrong and nothing would crash.",
+        (*launched, f"no line lands {f'step {flight.step}' if flight else 'it'} before {case.where}",
+         f"the effect of {case.where} is marked at='now', outside the device queue"),
     )
 
 
@@ -171,6 +180,8 @@ def leak(case: Case) -> Account:
               "since" for cell, event in suspects[:3]]
     if len(suspects) > 3:
         proof.append(f"{len(suspects) - 3} more cells were not seen again")
+    if unseen := _unseen(case, short):
+        proof.append(f"the filling was never granted {case.cells(unseen)}")
     notes = [(event.line.index, f"{case.cell(cell)} is not seen again") for cell, event in suspects[:1]]
     pools = {cell[0] for cell, _ in suspects}
     pool = f"pool {plain(pools.pop())}" if len(pools) == 1 else "the pool"
@@ -204,6 +215,16 @@ def _fits(case: Case, cell: Cell, reasons: list[str]) -> bool:
     return not named or any(group.kind.paged in named for group in case.groups_of(cell[0]))
 
 
+def _unseen(case: Case, reasons: list[str]) -> list[Cell]:
+    """Return the cells of an exhausted pool that no line of the run ever granted; none where they are many."""
+    if not {"no-slot", "no-page"} & set(reasons):
+        return []
+    seen = {event.cell for event in case.history.events if event.kind == "granted"}
+    cells = [(pool, index) for pool, size in case.capabilities.pools.items() for index in range(size)]
+    unseen = [cell for cell in cells if cell not in seen and _fits(case, cell, reasons)]
+    return unseen if len(unseen) <= 3 else []
+
+
 def _never_again(case: Case) -> list[tuple[Cell, Event]]:
     """Return cells that were granted before the drain and not in its filling, with their last grant."""
     inside = {id(case.outcome.lines[number]) for number in _drain_lines(case)}
@@ -224,8 +245,7 @@ def torn_refusal(case: Case) -> Account:
     start = f"{case.where} refuses {case.short(asked)}{reason}"
     tail = f"The caller goes on as if nothing had happened: {case.name}{SILENT}"
     if "still holds cells" in fault.detail:
-        held = sorted(_refused_cells(case))
-        shown = listed(case.cell(cell) for cell in held[:4]) + (" ..." if len(held) > 4 else "") if held else "cells"
+        shown = case.cells(_refused_cells(case)) or "cells"
         return Account(
             f"{start}, and leaves it holding {shown}.",
             "The caller believes that the request holds nothing and never closes it: the cells are lost.",
@@ -247,7 +267,7 @@ def _taken(case: Case) -> str:
     """Return the cells that a refusal took from the request that the fault is about."""
     claim, now = case.before.claims.get(case.fault.request), case.after.claims.get(case.fault.request)
     cells = sorted((claim.cells if claim else frozenset()) - (now.cells if now else frozenset()))
-    return listed(case.cell(cell) for cell in cells[:4]) + (" ..." if len(cells) > 4 else "") if cells else "content"
+    return case.cells(cells) or "content"
 
 
 def _refused_cells(case: Case) -> set[Cell]:

@@ -74,22 +74,33 @@ def _evidence(report: dict[str, Any], width: int) -> list[str]:
     if not wanted and not met:
         return []
     longest = min(30, max(width - 40, 8))
-    room = max((len(shorten(mark["name"], longest)) for mark in wanted), default=0) + 2
-    lines = [f"{'Evidence':<{room}}{'count':>12}{'wanted':>10}" if wanted else "Evidence"]
-    for mark in sorted(wanted, key=lambda mark: mark["count"] >= mark["wanted"]):
-        lines += _wanted_mark(mark, room, width)
+    room = max((len(shorten(mark["name"], longest)) for mark in wanted), default=0) + 1
+    lines = ["Evidence: what was met, of what the profile wants" if wanted else "Evidence"]
+    lacking = [mark for mark in wanted if mark["count"] < mark["wanted"]]
+    for mark in lacking:
+        lines += _lacking_mark(mark, room, width)
+    lines += _enough(wanted, room, width)
     if met:
         also = ", ".join(f"{mark['name']} {mark['count']:,}" for mark in met)
         lines += wrap(also, width, "  also met: " if wanted else "  ", "    ")
     return lines
 
 
-def _wanted_mark(mark: dict[str, Any], room: int, width: int) -> list[str]:
-    """Return a mark with what was wanted of it; one that was met too rarely says what it would have been."""
-    line = f"  {shorten(mark['name'], room - 2):<{room}}{mark['count']:>10,}{mark['wanted']:>10,}"
-    if mark["count"] >= mark["wanted"]:
-        return [line]
-    return [f"{line}  TOO LITTLE", *wrap(mark["meaning"], width, "    ")]
+def _lacking_mark(mark: dict[str, Any], room: int, width: int) -> list[str]:
+    """Return a mark that was met too rarely, and what it would have been."""
+    return [f"{_mark(mark, room)}  TOO LITTLE", *wrap(mark["meaning"], width, "    ")]
+
+
+def _mark(mark: dict[str, Any], room: int) -> str:
+    return f"  {shorten(mark['name'], room - 1):<{room}}{mark['count']:>5,} of {mark['wanted']:,}"
+
+
+def _enough(wanted: Sequence[dict[str, Any]], room: int, width: int) -> list[str]:
+    """Return the marks that were met often enough, in as many columns as fit, read downwards."""
+    cells = [_mark(mark, room) for mark in wanted if mark["count"] >= mark["wanted"]]
+    widest = max(map(len, cells), default=width)
+    height = -(-len(cells) // max(1, width // widest))
+    return ["".join(cell.ljust(widest) for cell in cells[row::height]) for row in range(height)]
 
 
 def _promises(report: dict[str, Any], width: int) -> list[str]:
@@ -110,7 +121,7 @@ def _promises(report: dict[str, Any], width: int) -> list[str]:
 def _unaligned(report: dict[str, Any], width: int) -> list[str]:
     unaligned = report["unaligned"]
     lines = ["Unaligned state"]
-    for row in unaligned["rows"]:
+    for row in filter(lambda row: row["count"], unaligned["rows"]):
         lines += _figure(row["what"], row["count"], width)
     for note in unaligned["notes"]:
         lines += wrap(note, width, "  ")

@@ -48,7 +48,7 @@ def _run(token: int, length: int) -> str:
     return shown if length == 1 else f"{shown}x{length}"
 
 
-def shared_length(one: Sequence[int], other: Sequence[int]) -> int:
+def shared_length(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many tokens two prompts share from the first on."""
     length = 0
     for mine, theirs in zip(one, other, strict=False):

@@ -347,6 +347,32 @@ def write_to_published_by_a_copy() -> Story:
     return Story((*operations, Open("r2", OTHER), Open("r3", STRANGE), Extend("r3", 8), Freeze("r3")), script)
 
 
+def write_under_a_step() -> Story:
+    """A zeroing outside the device queue hits the live state of a closed request whose step is in flight."""
+    now = Phase(zeros=(("state", 3),), at="now")
+    script: Script = {
+        "extend": [grant(8, 11, 10), grant(8, 9, 8, live=3, start=3)],
+        "launch": [Launched(1), Launched(2, (now,))],
+    }
+    operations = (Open("r1", TEXT), Extend("r1", 8), Close("r1"), Open("r2", STRANGE), Extend("r2", 8))
+    return Story(operations, script, replace(HYBRID, overlap=1))
+
+
+def stale_state_at_a_cold_start() -> Story:
+    """r2 starts cold, and its kernel is told to begin from r1's snapshot."""
+    operations, script = first_request(8, 8)
+    script["extend"].append(grant(8, 9, 8, live=5, start=2))
+    return Story((*operations, Open("r2", STRANGE), Extend("r2", 8)), script)
+
+
+def stale_kv_of_an_image() -> Story:
+    """The placeholders are equal, and the pictures are not."""
+    capabilities = replace(PAGED, contents=True)
+    script: Script = {"extend": [Grant(8, pages(11, 10))], "open": [Hit(0), Hit(8, pages(11, 10))]}
+    first, second = Open("r1", TEXT, content={4: "cat"}), Open("r2", OTHER, content={4: "dog"})
+    return Story((first, Extend("r1", 8), Close("r1", True), second), script, capabilities)
+
+
 def white_box(fault: Fault) -> Observer:
     """Return an observer that finds a fault in the inventory after the second open."""
 
@@ -485,10 +511,11 @@ STORIES: dict[str, Callable[[], Story]] = {
         uninitialized_read_at_open, uninitialized_copy, read_before_landing, read_before_landing_of_a_promise,
         late_write, late_write_into_what_is_read, double_grant, double_grant_in_one_table,
         double_grant_of_a_state, evicted_while_leased, evicted_by_request, write_to_published,
-        write_to_published_by_a_copy, reads_private, lease_underflow, lease_underflow_of_a_reader,
-        torn_hit_in_the_inventory, stale_state_in_the_inventory, double_grant_in_the_inventory,
-        evicted_in_the_inventory, illegal_boundary_in_the_inventory, leak_in_the_inventory,
-        leak_of_unlisted_cells, leak, torn_refusal, torn_refusal_of_a_page, torn_refusal_of_an_open,
-        illegal_boundary, illegal_boundary_at_the_end, illegal_freeze, crash, hang,
+        write_to_published_by_a_copy, write_under_a_step, stale_state_at_a_cold_start, stale_kv_of_an_image,
+        reads_private, lease_underflow, lease_underflow_of_a_reader, torn_hit_in_the_inventory,
+        stale_state_in_the_inventory, double_grant_in_the_inventory, evicted_in_the_inventory,
+        illegal_boundary_in_the_inventory, leak_in_the_inventory, leak_of_unlisted_cells, leak, torn_refusal,
+        torn_refusal_of_a_page, torn_refusal_of_an_open, illegal_boundary, illegal_boundary_at_the_end,
+        illegal_freeze, crash, hang,
     )
 }

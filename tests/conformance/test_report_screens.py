@@ -81,10 +81,10 @@ NONCONFORMANT                                                            12.34 s
   skipped: 1,400 because the request is not open; 123 because evict is not
     offered
 
-Evidence                      count    wanted
-  hits-inside-longer-kv           3        20  TOO LITTLE
+Evidence: what was met, of what the profile wants
+  hits-inside-longer-kv     3 of 20  TOO LITTLE
     a hit ended though the KV of the reader's next page was in memory
-  hits                        1,200       300
+  hits                  1,200 of 300
   also met: restores 77
 
 Promises
