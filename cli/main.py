@@ -77,7 +77,7 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo(f"milepost: {error.filename or 'the system'}: {error.strerror or error}", err=True)
         return 2
     except Exception as error:  # whatever is left is the kit's own fault, and says so
-        from milepost.conformance.driver import describe
+        from milepost.conformance.calls import describe
 
         if os.environ.get("MILEPOST_DEBUG"):
             traceback.print_exc()

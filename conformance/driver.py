@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from milepost.conformance.errors import AdapterError, EngineCrash, EngineHang, KitError
+from milepost.conformance.calls import call, describe
+from milepost.conformance.errors import AdapterError, EngineFailure, KitError
 from milepost.conformance.memory import Memory
 from milepost.conformance.outcome import Broken, Line, Outcome
 from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched, Slots
@@ -280,12 +281,14 @@ class Driver:
         earlier = self.memory.before(self.state)
         started = time.perf_counter()
         try:
-            answer = self._call(operation)
+            sampled = self._sampled(operation.step or 0) if isinstance(operation, Land) else {}
+            answer = call(self.adapter, operation, sampled)
+        except EngineFailure as error:
+            raise self._engine_failed(operation, error) from error
         except KitError:
             raise
         except Exception as error:  # whatever the engine raises is the engine's fault
-            self._engine_failed(operation, error)
-            raise
+            raise self._engine_failed(operation, error) from error
         self.outcome.engine_seconds += time.perf_counter() - started
         if self.memory.real and isinstance(answer, Hit | Launched | Landing | Frozen):
             named = _named_states(answer, self.state)
@@ -299,31 +302,6 @@ class Driver:
     def _before_call(self, operation: Operation) -> None:
         if not isinstance(operation, Close | Reset | Evict | Extend):
             self.memory.flush()
-
-    def _call(self, operation: Operation) -> Answer:
-        adapter = self.adapter
-        match operation:
-            case Open():
-                return adapter.open(operation.request, operation.tokens, operation.namespace, operation.content)
-            case Extend():
-                return adapter.extend(operation.request, operation.to, operation.draft)
-            case Launch():
-                return adapter.launch()
-            case Land():
-                return adapter.land(operation.step or 0, operation.accepted, self._sampled(operation.step or 0))
-            case Freeze():
-                return adapter.freeze(operation.request)
-            case Publish():
-                return adapter.publish(operation.request)
-            case Preempt():
-                return adapter.preempt(operation.request)
-            case Close():
-                return adapter.close(operation.request, operation.keep)
-            case Reset():
-                return adapter.reset()
-            case Evict():
-                return adapter.evict(operation.group, operation.cells)
-        raise AssertionError(f"a driver never asks for {operation.verb}")
 
     def _sampled(self, step_id: int) -> dict[str, tuple[int, ...]]:
         flight = next(one for one in self.state.flights if one.step == step_id)
@@ -354,10 +332,11 @@ class Driver:
                 self._fail(seen)
         self.state = after
 
-    def _engine_failed(self, operation: Operation, error: Exception) -> None:
+    def _engine_failed(self, operation: Operation, error: Exception) -> Stop:
         self.outcome.lines.append(Line(self._index, operation, None, self._part))
-        code = "hang" if isinstance(error, EngineHang) else "crash"
-        self._fail(Fault(code, getattr(operation, "request", ""), detail=describe(error)))
+        code = error.code if isinstance(error, EngineFailure) else "crash"
+        self.outcome.fault = Fault(code, getattr(operation, "request", ""), detail=describe(error))
+        return Stop()
 
     def _fail(self, found: Fault | Broken) -> None:
         if isinstance(found, Fault):
@@ -369,20 +348,6 @@ class Driver:
     def break_promise(self, promise: str, sentence: str) -> None:
         """End the run with a promise that was not kept."""
         self._fail(Broken(promise, sentence))
-
-
-def describe(error: BaseException) -> str:
-    """Say what was raised and where, in one line."""
-    place = ""
-    traceback = error.__traceback__
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        place = f" at {'/'.join(code.co_filename.split('/')[-2:])}:{traceback.tb_lineno} in {code.co_name}"
-        traceback = traceback.tb_next
-    text = str(error).strip().split("\n")[0] or "no text"
-    return text if isinstance(error, EngineCrash | EngineHang) else f"{type(error).__name__}: {text}{place}"
-
-
 
 
 def _launch_follows(rest: Sequence[Operation]) -> bool:

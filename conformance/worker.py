@@ -16,10 +16,11 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from milepost.conformance import clock
+from milepost.conformance.calls import describe
 from milepost.conformance.corpus import load_corpus
 from milepost.conformance.drain import Capacity, filler, fresh_capacity
 from milepost.conformance.driver import Driver, Observer
-from milepost.conformance.errors import EngineCrash, EngineHang, KitError
+from milepost.conformance.errors import KitError
 from milepost.conformance.generation import SeededSource
 from milepost.conformance.marks import MarkObserver
 from milepost.conformance.outcome import Outcome
@@ -217,9 +218,7 @@ def main(connection: Connection, beats: Any, target_name: str, jitter_seed: int 
             connection.send(("end", None))
         except (BrokenPipeError, ConnectionResetError):
             os._exit(0)
-        except (KitError, EngineCrash, EngineHang) as error:
+        except KitError as error:
             connection.send(("error", error))
         except Exception as error:  # a bug of the kit itself must reach the person, with its place
-            from milepost.conformance.driver import describe
-
             connection.send(("bug", describe(error)))
