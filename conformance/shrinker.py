@@ -5,11 +5,13 @@ Every subsequence of a schedule is a schedule, so shrinking is deleting lines. A
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
+from milepost.conformance.codec import write_operation
 from milepost.conformance.shrinker_tokens import more_alike, plainer, renamed, shorter
 from milepost.spec.operations import Close, Evict, Extend, Land, Open, Operation
 from milepost.spec.schedule import Schedule
@@ -158,9 +160,10 @@ def _request(operation: Operation) -> str:
 def fingerprint(schedule: Schedule, code: str) -> str:
     """Return a short name of a shrunk schedule and its code: the same for the same story with other names and tokens.
 
-    Page and chunk size belong to the story; pool sizes only say how soon it is told.
+    Page and chunk size belong to the story; pool sizes only say how soon it is told. It is taken from the written form,
+    which leaves defaults out, so that a new field changes no fingerprint.
     """
-    sizes = schedule.header.page_size, schedule.header.chunk_size
-    operations = next(iter(plainer(renamed(schedule.operations))), renamed(schedule.operations))
-    story = repr((code, sizes, operations)).encode()
-    return blake2b(story, digest_size=3).hexdigest()
+    (operations,) = plainer(renamed(schedule.operations))
+    sizes = [schedule.header.page_size, schedule.header.chunk_size]
+    story = json.dumps([code, sizes, [write_operation(one) for one in operations]], sort_keys=True)
+    return blake2b(story.encode(), digest_size=3).hexdigest()
