@@ -27,9 +27,9 @@ def check_command(trace: Path | None, example: str) -> int:
         raise UsageError(f"name a trace file or one --example of: {', '.join(example_names())}")
     if trace is not None:
         outcome = check_trace(trace)
-        return show_outcome(outcome, f"milepost check {trace}", len(outcome.lines))
+        return show_outcome(outcome, f"milepost check {trace}")
     if example not in example_names():
         raise UsageError(f"there is no example '{example}'; there are {', '.join(example_names())}")
     with resources.as_file(resources.files("milepost.conformance.examples") / f"{example}.jsonl") as path:
         outcome = check_trace(path)
-    return show_outcome(outcome, f"milepost check --example {example}", len(outcome.lines))
+    return show_outcome(outcome, f"milepost check --example {example}")

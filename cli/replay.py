@@ -31,10 +31,10 @@ def replay_command(file: Path, target: str, record: Path | None) -> int:
     outcome = replay_schedule(names[0], schedule)
     if record is not None:
         _record(record, names[0], outcome)
-    return show_outcome(outcome, f"milepost replay {file}", len(schedule.operations))
+    return show_outcome(outcome, f"milepost replay {file}")
 
 
-def show_outcome(outcome: Outcome, command: str, operations: int) -> int:
+def show_outcome(outcome: Outcome, command: str) -> int:
     """Print the verdict on one schedule; return its exit code."""
     capabilities = outcome.state.capabilities
     if not outcome.failed:
@@ -46,7 +46,7 @@ def show_outcome(outcome: Outcome, command: str, operations: int) -> int:
     write = fault_report if outcome.fault else promise_report
     kinds = {group.kind.value for group in capabilities.groups}
     profile = "hybrid" if "recurrent" in kinds else "paged"
-    show_fault(write(outcome, f"{capabilities.engine} {capabilities.version}", profile, operations, command))
+    show_fault(write(outcome, f"{capabilities.engine} {capabilities.version}", profile, 0, command))
     return 1
 
 

@@ -40,6 +40,9 @@ def selftest_command(schedules: int, seed: int, only: tuple[str, ...], jobs: int
         console.print(_liberty_table(lived))
     wrong = [row.name for row in died if not row.killed or row.oversized]
     wrong += [row.name for row in lived if not row.silent]
+    if died:
+        console.print("corpus, random: schedules that killed it; median: operations from kill to kill;")
+        console.print("short: operations of the smallest killing schedule.")
     console.print(
         f"{sum(row.killed for row in died)} of {len(died)} mutants killed, "
         f"{sum(row.silent for row in lived)} of {len(lived)} liberties silent, seed {seed}"
@@ -54,14 +57,14 @@ def _chosen(names: list[str], only: tuple[str, ...]) -> list[str]:
 
 
 def _mutant_table(rows: list[MutantRow]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("mutant", overflow="fold")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("mutant", overflow="fold", min_width=31)
     table.add_column("class")
     table.add_column("corpus", justify="right")
-    table.add_column("random", justify="right")
+    table.add_column("random", justify="right", no_wrap=True)
     table.add_column("median", justify="right")
     table.add_column("short", justify="right")
-    table.add_column("code", overflow="fold")
+    table.add_column("code", overflow="fold", min_width=20)
     for row in rows:
         code = next((code for code, _ in row.codes if code in row.wanted), "SURVIVES")
         table.add_row(row.name, row.fault_class, str(row.by_corpus), f"{row.by_generator}/{row.schedules}",

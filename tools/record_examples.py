@@ -17,7 +17,18 @@ from milepost.conformance.files import TraceHeader, TraceLine, write_trace
 from milepost.conformance.outcome import Outcome
 from milepost.reference.mutants import MUTANTS
 
-EXAMPLES: dict[str, tuple[str, str]] = {}
+EXAMPLES: dict[str, tuple[str, str]] = {
+    "torn-hit": ("kv-outlives-state", "torn-hit/kv-outlives-state"),
+    "over-advanced": ("final-state-is-floored", "over-advanced/final-state-is-floored"),
+    "read-before-landing": ("published-at-launch", "read-before-landing/published-before-the-step-has-written"),
+    "uninitialized-read": ("aborted-plan-stays-published", "uninitialized-read/aborted-producer-stays-published"),
+    "cross-namespace": ("salt-and-adapter-share-a-key", "cross-namespace/salt-equals-an-adapter-name"),
+    "double-grant": ("duplicate-is-freed-but-not-repointed", "double-grant/duplicate-freed-under-its-reader"),
+    "evicted-while-leased": ("lock-skips-the-matched-node", "evicted-while-leased/lock-skips-the-matched-node"),
+    "late-write": ("freed-while-in-flight", "late-write/blocks-freed-with-a-later-step-in-flight"),
+    "reset-survivor": ("reset-is-answered-and-not-done", "reset-survivor/weights-updated-and-cache-kept"),
+    "leak": ("aborted-hit-keeps-its-lease", "leak/abort-between-match-and-allocation"),
+}
 """Example name -> (mutant, schedule of the corpus)."""
 
 
