@@ -1,9 +1,9 @@
-# `make check` judges the default target from nothing; `make test` runs what CI runs.
+# `make check` judges the default target from nothing; `make test` runs what CI runs; `make peers` installs engines.
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: check test soak clean
+.PHONY: check test soak peers clean
 
 check: .venv/.installed
 	$(BIN)/milepost run
@@ -16,6 +16,10 @@ test: .venv/.installed
 
 soak: .venv/.installed
 	$(BIN)/pytest -m soak
+
+# Each engine that the kit judges gets an environment of its own, gigabytes in all.
+peers:
+	PYTHON=$(PYTHON) tools/install_peers.sh
 
 clean:
 	rm -rf .venv build dist milepost.egg-info
