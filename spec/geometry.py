@@ -23,8 +23,3 @@ def lies_on(grid: int, position: int) -> bool:
 def columns_for(page_size: int, length: int) -> int:
     """Return how many page columns `length` tokens reach into."""
     return -(-length // page_size)
-
-
-def column_of(page_size: int, position: int) -> int:
-    """Return the page column that holds the token at `position`."""
-    return position // page_size

@@ -17,31 +17,16 @@ class Law:
 LAWS: tuple[Law, ...] = (
     Law(1, "ownership", "A cell is free, private to one request, or published; never two at once."),
     Law(2, "immutability", "Only the owner writes, and never an entry or a slot that another request may read."),
-    Law(
-        3,
-        "provenance",
-        "A cell that is read holds exactly the payload of the reader's own prefix: namespace, epoch, every token "
-        "before it, position.",
-    ),
+    Law(3, "provenance", "A cell that is read holds exactly the payload of the reader's own prefix: namespace, epoch, "
+        "every token before it, position."),
     Law(4, "joint boundary", "All groups of a hit end at the same token, each as the resume rule demands."),
     Law(5, "lease", "A cell stays published while any open request reads it."),
-    Law(
-        6,
-        "conservation",
-        "Every cell is accounted for: after all requests close and the cache is reset, as much can be granted as on "
-        "a fresh instance.",
-    ),
-    Law(
-        7,
-        "atomic refusal",
-        "An operation that refuses changes nothing that an open request holds, reads or may write.",
-    ),
-    Law(
-        8,
-        "landing",
-        "What no launched step has written is not read, and a step's late write never reaches a reader that did not "
-        "ask for it.",
-    ),
+    Law(6, "conservation", "Every cell is accounted for: after all requests close and the cache is reset, as much can "
+        "be granted as on a fresh instance."),
+    Law(7, "atomic refusal", "An operation that refuses changes nothing that an open request holds, reads or may "
+        "write."),
+    Law(8, "landing", "What no launched step has written is not read, and a step's late write never reaches a reader "
+        "that did not ask for it."),
 )
 
 

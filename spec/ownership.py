@@ -101,39 +101,24 @@ def edges(rows: tuple[Row, ...]) -> frozenset[tuple[str, str]]:
 
 
 _OWNER = Guard("request", "==", "owner")
+_AT_LAST = (Guard("closing", "==", 1), Guard("grid", "divides", "endpoint"))
+_WHOLE = (Guard("filled", "==", "page_size"), Guard("in_flight", "==", 0))
+_WITHIN_STEP = (
+    Guard("step_start", "<=", "position"), Guard("position", "<=", "step_end"), Guard("endpoint", "==", "position")
+)
 _AT_ENTRY = (Guard("endpoint", "==", "depth"), Guard("same_prefix", "==", 1), Guard("entry_occupied", "==", 0))
 
 SLOT_ROWS: tuple[Row, ...] = (
     Row("admit", "free", "live", (Guard("endpoint", "==", 0),), "cold start: content zero, length 0"),
-    Row(
-        "restore",
-        "free",
-        "live",
-        (Guard(1, "<=", "source_leases"), Guard("endpoint", "==", "source_endpoint")),
-        "content and length copied from a snapshot that this request protects; the source is unchanged",
-    ),
+    Row("restore", "free", "live", (Guard(1, "<=", "source_leases"), Guard("endpoint", "==", "source_endpoint")),
+        "content and length copied from a snapshot that this request protects; the source is unchanged"),
     Row("advance", "live", "live", (_OWNER, Guard("endpoint", "<", "new_endpoint")), "the owner's forward"),
-    Row(
-        "freeze",
-        "free",
-        "frozen",
-        (
-            Guard("grid", "divides", "position"),
-            Guard("step_start", "<=", "position"),
-            Guard("position", "<=", "step_end"),
-            Guard("endpoint", "==", "position"),
-        ),
-        "an immutable copy of the state at that position, not at the end of the step",
-    ),
+    Row("freeze", "free", "frozen", (Guard("grid", "divides", "position"), *_WITHIN_STEP),
+        "an immutable copy of the state at that position, not at the end of the step"),
     Row("supersede", "frozen", "free", (_OWNER,), "a later freeze of the same request replaces it"),
     Row("donate", "frozen", "donated", (_OWNER, *_AT_ENTRY), "given to the entry of the depth that it encodes"),
-    Row(
-        "donate final",
-        "live",
-        "donated",
-        (_OWNER, Guard("closing", "==", 1), Guard("grid", "divides", "endpoint"), *_AT_ENTRY),
-        "the last live state of a request that closes, if its length is a boundary",
-    ),
+    Row("donate final", "live", "donated", (_OWNER, *_AT_LAST, *_AT_ENTRY),
+        "the last live state of a request that closes, if its length is a boundary"),
     Row("return", "live", "free", (_OWNER,), "close, abort, preempt, unaligned end: nothing shorter is claimed"),
     Row("return", "frozen", "free", (_OWNER,), "close, abort, preempt, duplicate donation"),
     Row("protect", "donated", "protected", (Guard("leases", "==", 0),), "a hit ends here"),
@@ -149,14 +134,8 @@ SLOT_ROWS: tuple[Row, ...] = (
 
 PAGE_ROWS: tuple[Row, ...] = (
     Row("allocate", "free", "private", (), "room for tokens to be computed"),
-    Row(
-        "publish",
-        "private",
-        "shared",
-        (_OWNER, Guard("filled", "==", "page_size"), Guard("in_flight", "==", 0), *_AT_ENTRY[1:]),
-        "whole pages only, and only what has landed",
-        True,
-    ),
+    Row("publish", "private", "shared", (_OWNER, *_WHOLE, *_AT_ENTRY[1:]),
+        "whole pages only, and only what has landed", True),
     Row("return", "private", "free", (_OWNER, Guard("in_flight", "==", 0)), "close, preempt, duplicate", True),
     Row("lease", "shared", "shared", (Guard(0, "<=", "leases"),), "a reader comes"),
     Row("release", "shared", "shared", (Guard(1, "<=", "leases"),), "a reader goes"),
