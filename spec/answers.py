@@ -167,8 +167,6 @@ def named_cells(table: Table, pools: dict[str, str]) -> list[Cell]:
         if isinstance(part, Pages):
             cells.extend((pool, index) for index in part.columns if index != NULL)
         else:
-            named = [part.live, *(slot for _, slot in part.frozen)]
-            if part.source not in named:
-                named.append(part.source)
+            named = (part.live, *(slot for _, slot in part.frozen), part.source)
             cells.extend((pool, index) for index in named if index != NULL)
     return cells

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from milepost.spec.answers import Pages, Phase, Slots, Table, Tables, named_cells
+from milepost.spec.answers import Pages, Phase, Table, Tables, named_cells
 from milepost.spec.capabilities import Group
 from milepost.spec.faults import Fault
 from milepost.spec.payload import ZERO, Content
-from milepost.spec.reads import FaultFound, entries_of
-from milepost.spec.state import Claim, State
-from milepost.spec.words import NULL, Cell, GroupKind
+from milepost.spec.reads import FaultFound, cell_at, entries_of
+from milepost.spec.state import Claim, State, Writes
+from milepost.spec.words import NULL, Cell
 
 
 class Contradiction(ValueError):
@@ -25,146 +25,153 @@ def apply_tables(state: State, tables: Tables, granting: bool) -> None:
         claim = state.claims.get(request)
         if claim is None:
             raise Contradiction(f"the answer has a table for '{request}', which is not open")
-        _check_table(state, request, table)
+        _check_form(state, request, table)
+        granted.append((request, fresh_cells(state, claim, table)))
         cells = frozenset(named_cells(table, state.pools))
-        fresh = [cell for cell in _grantable(state, claim, table) if cell not in claim.cells]
-        granted.append((request, fresh))
-        leases = claim.leases & cells
-        state.claims[request] = replace(claim, table=table, cells=cells, leases=leases)
+        state.claims[request] = replace(claim, table=table, cells=cells, leases=claim.leases & cells)
     for request, fresh in granted if granting else ():
         for cell in fresh:
-            grant(state, state.claims[request], cell, fresh.count(cell))
+            _grant(state, request, cell, fresh.count(cell))
 
 
-def _check_table(state: State, request: str, table: Table) -> None:
+def _check_form(state: State, request: str, table: Table) -> None:
     for name, part in table.items():
         if name not in state.pools:
             raise Contradiction(f"the table of '{request}' names an unknown group '{name}'")
-        recurrent = state.capabilities.group(name).kind is GroupKind.RECURRENT
-        if isinstance(part, Slots) != recurrent:
+        if isinstance(part, Pages) != state.capabilities.group(name).kind.paged:
             raise Contradiction(f"the table of '{request}' has the wrong form for group '{name}'")
 
 
-def _grantable(state: State, claim: Claim, table: Table) -> list[Cell]:
-    """Return the cells in roles that a grant fills: live, frozen, and columns that reach past the length."""
+def fresh_cells(state: State, claim: Claim, table: Table) -> list[Cell]:
+    """Return the cells that a table newly names in roles that a grant fills, with repeats.
+
+    These are the live slot, frozen slots, and columns that reach past the request's length.
+    """
     cells: list[Cell] = []
     for name, part in table.items():
-        pool = state.pools[name]
         if isinstance(part, Pages):
-            kept = claim.length // state.capabilities.group(name).page_size
-            cells.extend((pool, index) for index in part.columns[kept:] if index != NULL)
+            roles = part.columns[claim.length // state.capabilities.group(name).page_size :]
         else:
-            roles = [part.live, *(slot for _, slot in part.frozen)]
-            cells.extend((pool, index) for index in roles if index not in (NULL, part.source))
-    return cells
+            roles = tuple(slot for slot in (part.live, *(slot for _, slot in part.frozen)) if slot != part.source)
+        cells.extend((state.pools[name], index) for index in roles if index != NULL)
+    return [cell for cell in cells if cell not in claim.cells]
 
 
-def grant(state: State, claim: Claim, cell: Cell, times: int = 1) -> None:
+def _grant(state: State, request: str, cell: Cell, times: int) -> None:
     """Give a cell to a request: nobody else may hold, read or still write it. Its content becomes unwritten."""
     for other in state.claims.values():
-        if other.request != claim.request:
-            if cell in other.leases or cell in other.restoring:
-                raise FaultFound(Fault("evicted-while-leased", claim.request, "", cell, other=other.request))
-            if cell in other.cells:
-                raise FaultFound(Fault("double-grant", claim.request, "", cell, other=other.request))
-    if times > 1:
-        raise FaultFound(Fault("double-grant", claim.request, "", cell, other=claim.request))
-    if not state.capabilities.ordered_steps:
-        for flight in state.flights:
-            writer = flight.writes.get(cell, (claim.request, 0, 0))[0]
-            if writer != claim.request:
-                raise FaultFound(Fault("late-write", claim.request, "", cell, other=writer))
-    state.contents[cell] = None
-    _set_marks(state, cell, False, False)
+        if other.request != request and (cell in other.leases or cell in other.restoring):
+            raise FaultFound(Fault("evicted-while-leased", request, "", cell, other=other.request))
+        if cell in other.cells and (other.request != request or times > 1):
+            raise FaultFound(Fault("double-grant", request, "", cell, other=other.request))
+    for flight in () if state.capabilities.ordered_steps else state.flights:
+        writer = flight.writes[cell][0] if cell in flight.writes else flight.fills.get(cell, request)
+        if writer != request:
+            raise FaultFound(Fault("late-write", request, "", cell, other=writer))
+    state.fill(cell, None)
 
 
-def run_phases(state: State, phases: Iterable[Phase], readings: Mapping[Cell, Content]) -> None:
-    """Carry out copies and zeroings in order; where memory was read back and differs, the reading decides."""
+def run_phases(
+    state: State, phases: Iterable[Phase], readings: Mapping[Cell, Content], actors: Collection[str] = ()
+) -> dict[Cell, str]:
+    """Carry out copies and zeroings for `actors` in order; where memory was read back and differs, the reading decides.
+
+    Return the destinations of queued phases, with the request that names each, '' where none does.
+    """
+    queued: dict[Cell, str] = {}
     for phase in phases:
-        now = phase.at == "now"
-        targets = {(pool, target) for pool, _, target in phase.copies}
-        moved: list[tuple[Cell, Content, bool]] = []
-        for pool, source, target in phase.copies:
-            early = now and _in_flight_writes(state, (pool, source))
-            lost = phase.unordered and (pool, source) in targets
-            content = None if early or lost else state.contents.get((pool, source))
-            moved.append(((pool, target), content, early or (pool, source) in state.unlanded_copies))
-        moved += [(cell, ZERO, False) for cell in phase.zeros]
-        for cell, content, early in moved:
-            _guard_whole(state, cell, now)
-            overtaken = now and _in_flight_writes(state, cell)
-            if not overtaken:
-                state.contents[cell] = content
-            _set_marks(state, cell, overtaken, early)
+        moves = {(pool, target): (pool, source) for pool, source, target in phase.copies}
+        targets = dict.fromkeys((*moves, *phase.zeros))
+        loads = {target: _load(state, phase, source, targets, queued) for target, source in moves.items()}
+        for cell in targets:
+            content, suspect = loads.get(cell, (ZERO, "")) if cell not in phase.zeros else (ZERO, "")
+            owner = _guard_whole(state, cell, phase.at == "now", actors)
+            if phase.at != "now":
+                queued[cell] = owner
+            elif cell in queued or _is_awaited(state, cell):
+                content, suspect = state.contents.get(cell), "late-write"
+            state.fill(cell, content, suspect)
     for cell, content in readings.items():
-        state.contents[cell] = content
+        state.fill(cell, content)
+    return queued
 
 
-def _set_marks(state: State, cell: Cell, overtaken: bool, early: bool) -> None:
-    object.__setattr__(state, "overtaken", state.overtaken | {cell} if overtaken else state.overtaken - {cell})
-    copies = state.unlanded_copies
-    object.__setattr__(state, "unlanded_copies", copies | {cell} if early else copies - {cell})
+def _load(
+    state: State, phase: Phase, source: Cell, targets: Collection[Cell], queued: Collection[Cell]
+) -> tuple[Content, str]:
+    """Return what a copy moves, and the code that a wrong read of it gets."""
+    if phase.at == "now" and (source in queued or _is_awaited(state, source)):
+        return None, "read-before-landing"
+    if phase.unordered and source in targets:
+        return None, ""
+    promised = any(source in claim.promised for claim in state.claims.values())
+    return state.contents.get(source), "read-before-landing" if promised else state.suspects.get(source, "")
 
 
-def _in_flight_writes(state: State, cell: Cell) -> bool:
-    return any(cell in flight.writes for flight in state.flights)
+def _is_awaited(state: State, cell: Cell) -> bool:
+    """Tell whether a step in flight has still to write a cell."""
+    return any(cell in flight.writes or cell in flight.fills for flight in state.flights)
 
 
-def _guard_whole(state: State, cell: Cell, now: bool) -> None:
-    """A copy or zeroing of a whole cell must not touch what a request leases, two name, or a step in flight reads."""
-    holders = [claim for claim in state.claims.values() if cell in claim.cells]
-    for claim in state.claims.values():
-        if cell in claim.restoring or cell in claim.leases or (len(holders) > 1 and claim in holders):
+def _guard_whole(state: State, cell: Cell, now: bool, actors: Collection[str]) -> str:
+    """Check that nobody else reads a cell that is copied over or zeroed; return the request that names it.
+
+    What one of the `actors` holds alone is its own: it will be judged by what it reads there.
+    """
+    readers = [claim for claim in state.claims.values() if cell not in claim.promised]
+    holders = [claim.request for claim in readers if cell in claim.cells]
+    own = len(holders) == 1 and holders[0] in actors
+    for claim in readers:
+        leased = cell in claim.leases or cell in claim.restoring
+        if (leased and not (own and holders == [claim.request])) or (cell in claim.cells and len(holders) > 1):
             raise FaultFound(Fault("write-to-published", claim.request, "", cell, other=claim.request))
-    if now and any(cell in flight.reads for flight in state.flights):
+    running = {flight.reads[cell] for flight in state.flights if now and cell in flight.reads}
+    if any(claim.request in running for claim in state.open_claims()):
         raise FaultFound(Fault("write-to-published", "", "", cell, detail="a step in flight still reads it"))
+    return holders[0] if holders else ""
 
 
-def write_entries(state: State, claim: Claim, group: Group, start: int, stop: int) -> dict[Cell, tuple[str, int, int]]:
+def write_entries(state: State, claim: Claim, group: Group, start: int, stop: int) -> Writes:
     """Write the KV of tokens [start, stop) as the request's forward does; return the entries by cell."""
-    part = claim.table.get(group.name)
-    columns = part.columns if isinstance(part, Pages) else ()
     page, stride = group.page_size, group.stride
-    written: dict[Cell, tuple[str, int, int]] = {}
+    written: Writes = {}
     for column in range(start // page, -(-stop // page)):
-        low = max(start - column * page, 0) // stride
-        high = min(stop - column * page, page) // stride
-        index = columns[column] if column < len(columns) else NULL
-        if index == NULL or low == high:
+        base, cell = column * page, cell_at(claim.table, group, column)
+        low, high = max(start - base, 0) // stride, min(stop - base, page) // stride
+        if cell[1] == NULL or low >= high:
             continue
-        cell = (group.pool, index)
-        guard_write(state, claim, cell, low)
+        _guard_write(state, claim, cell, low)
         entries = list(entries_of(state.contents.get(cell), page // stride))
-        for entry in range(low, high):
-            entries[entry] = claim.stream.digests[column * page + stride * (entry + 1)]
-        state.contents[cell] = tuple(entries)
-        _set_marks(state, cell, False, False)
+        entries[low:high] = claim.stream.digests[base + stride * (low + 1) : base + stride * high + 1 : stride]
+        state.fill(cell, tuple(entries))
         written[cell] = (claim.request, low, high)
     return written
 
 
-def write_slot(state: State, claim: Claim, group: Group, index: int, length: int) -> dict[Cell, tuple[str, int, int]]:
+def write_slot(state: State, claim: Claim, group: Group, index: int, length: int) -> Writes:
     """Write the state of `length` tokens into a slot as the request's forward does."""
     cell = (group.pool, index)
-    guard_write(state, claim, cell, 0)
-    state.contents[cell] = claim.stream.digests[length]
-    _set_marks(state, cell, False, False)
+    _guard_write(state, claim, cell, 0)
+    state.fill(cell, claim.stream.digests[length])
     return {cell: (claim.request, 0, 1)}
 
 
-def guard_write(state: State, claim: Claim, cell: Cell, first_entry: int) -> None:
+def _guard_write(state: State, claim: Claim, cell: Cell, first_entry: int) -> None:
     """A forward writes only what no other request may read: behind their entries in a page, never in their slots."""
     for other in state.claims.values():
-        if other.request == claim.request or (other.closed and state.capabilities.ordered_steps):
+        if other.request == claim.request or cell in other.promised or (
+            other.closed and state.capabilities.ordered_steps
+        ):
             continue
-        if cell in other.restoring or (cell in other.cells and first_entry < _readable(state, other, cell)):
+        if cell in other.restoring or (cell in other.cells and _may_read(state, other, cell, first_entry)):
             raise FaultFound(Fault("write-to-published", claim.request, "", cell, other=other.request))
 
 
-def _readable(state: State, claim: Claim, cell: Cell) -> int:
-    """Return how many entries of a cell a request may read; all of a slot."""
-    for name, part in claim.table.items():
-        group = state.capabilities.group(name)
-        if isinstance(part, Pages) and group.pool == cell[0] and cell[1] in part.columns:
-            return max(0, claim.length - part.columns.index(cell[1]) * group.page_size) // group.stride
-    return 1
+def _may_read(state: State, claim: Claim, cell: Cell, first_entry: int) -> bool:
+    """Tell whether a request may read a cell that it names from an entry on; of a slot it may read all."""
+    pages = [
+        (state.capabilities.group(name), part.columns.index(cell[1])) for name, part in claim.table.items()
+        if isinstance(part, Pages) and state.pools[name] == cell[0] and cell[1] in part.columns
+    ]
+    lengths = ((claim.length - column * group.page_size) // group.stride for group, column in pages)
+    return not pages or any(first_entry < length for length in lengths)

@@ -47,7 +47,7 @@ def make_stream(
     content: Mapping[int, str] | None = None,
 ) -> Stream:
     """Build the stream of `tokens`; `content` gives placeholder positions an identity that is not their token id."""
-    spaces = tuple(sorted(namespace))
+    spaces = tuple(sorted(set(namespace)))
     identities: tuple[int | str, ...] = tokens
     if content:
         identities = tuple(content.get(position, token) for position, token in enumerate(tokens))

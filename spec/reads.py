@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from milepost.spec.answers import Pages
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from milepost.spec.answers import Pages, Slots, Table
 from milepost.spec.capabilities import Group
 from milepost.spec.faults import Fault
-from milepost.spec.payload import ZERO, Content, Entries, Provenance, find_provenance
+from milepost.spec.payload import GARBAGE, ZERO, Content, Entries, Provenance, find_provenance
 from milepost.spec.resume import first_needed
-from milepost.spec.state import Claim, State
+from milepost.spec.state import Claim, State, Writes
 from milepost.spec.words import NULL, Cell, GroupKind
 
 
@@ -19,135 +22,152 @@ class FaultFound(Exception):
         self.fault = fault
 
 
+class Read(NamedTuple):
+    """What a cell must hold for a reader: in entry `low` the first `lengths[0]` tokens, and so on; a state has one."""
+
+    claim: Claim
+    group: Group
+    cell: Cell
+    low: int
+    lengths: range
+    wanted: Entries
+
+
 def entries_of(content: Content, count: int) -> Entries:
-    """Return a cell's content as `count` page entries: zeroed or unwritten memory is so in each of them."""
-    return content if isinstance(content, tuple) else (content,) * count
+    """Return a cell's content as `count` page entries; a state is no entry of anything."""
+    if isinstance(content, tuple):
+        return content
+    return (content if content is None or content <= ZERO else GARBAGE,) * count
 
 
-def check_pages(state: State, claim: Claim, group: Group, first: int, stop: int, at_open: bool) -> frozenset[Cell]:
-    """Verify the entries of tokens [first, stop) of a paged group; return the cells that are only promised.
-
-    At open, entries that a planned step will write count as promised; in the reader's own step they must be there.
-    """
-    part = claim.table.get(group.name)
+def cell_at(table: Table, group: Group, column: int) -> Cell:
+    """Return the page that a table names in a column, NULL where it names none."""
+    part = table.get(group.name)
     columns = part.columns if isinstance(part, Pages) else ()
-    page, stride = group.page_size, group.stride
+    return group.pool, columns[column] if column < len(columns) else NULL
+
+
+def page_reads(state: State, claim: Claim, start: int, stop: int) -> Iterator[Read]:
+    """Yield the entries that queries at [start, stop) read in every paged group; a hit has start == stop."""
+    for group in state.capabilities.groups:
+        if group.kind.paged:
+            page, stride = group.page_size, group.stride
+            first = first_needed(group.kind, start, group.window)
+            for column in range(first // page, -(-stop // page)):
+                base = column * page
+                low, high = max(first - base, 0) // stride, min(stop - base, page) // stride
+                if low < high:
+                    lengths = range(base + stride * (low + 1), base + stride * high + 1, stride)
+                    wanted = claim.stream.digests[lengths.start : lengths.stop : stride]
+                    yield Read(claim, group, cell_at(claim.table, group, column), low, lengths, wanted)
+
+
+def state_read(claim: Claim, group: Group, index: int, length: int) -> Read:
+    """Return the read of a slot that must hold the state of exactly `length` tokens."""
+    wanted = claim.stream.digests[length] if length else ZERO
+    return Read(claim, group, (group.pool, index), 0, range(length, length + 1), (wanted,))
+
+
+def check(state: State, reads: Iterable[Read], at_open: bool, same_step: Writes | None = None) -> frozenset[Cell]:
+    """Verify what is read; return the cells that are only promised.
+
+    At open, what a planned step will write counts as promised; in the reader's own step it must be there. `same_step`
+    are the writes of that step: entries of others among them are read only where the forward orders it so.
+    """
     promised: set[Cell] = set()
-    for column in range(first // page, -(-stop // page)):
-        low = max(first - column * page, 0) // stride
-        high = min(stop - column * page, page) // stride
-        lengths = range(column * page + stride * (low + 1), column * page + stride * high + 1, stride)
-        wanted = tuple(claim.stream.digests[length] for length in lengths)
-        index = columns[column] if column < len(columns) else NULL
-        cell = (group.pool, index)
-        found = entries_of(state.contents.get(cell), page // stride)[low:high] if index != NULL else None
-        if found == wanted and not _pending(state, claim, cell, low, high):
-            continue
-        if at_open and found is not None and wanted == _promise(state, claim, cell, group, column)[low:high]:
-            if state.capabilities.ordered_steps:
-                promised.add(cell)
-                continue
-            raise FaultFound(_fault(state, "read-before-landing", claim, group, cell, lengths[0] - 1, None))
-        offset = 0 if found is None else next((i for i, one in enumerate(found) if one != wanted[i]), 0)
-        raise FaultFound(misread(state, claim, group, cell, found[offset] if found else None, lengths[offset], index))
+    for read in reads:
+        barred = {} if read.group.same_step_reads or same_step is None else same_step
+        if _found(state, read) != read.wanted or _writer(state, read, barred, 0, len(read.lengths)) is not None:
+            if not at_open or read.cell[1] == NULL or not any(_will_hold(claim, read) for claim in state.planned()):
+                raise FaultFound(_misread(state, read, barred))
+            if not state.capabilities.ordered_steps:
+                raise FaultFound(_fault(read, "read-before-landing", _first_wrong(state, read, barred)))
+            promised.add(read.cell)
     return frozenset(promised)
 
 
-def check_state(state: State, claim: Claim, group: Group, index: int, n: int, at_open: bool) -> bool:
-    """Verify that a slot holds the state of exactly n tokens; True where that is only promised."""
-    cell = (group.pool, index)
-    wanted = claim.stream.digests[n] if n else ZERO
-    found = state.contents.get(cell)
-    if index != NULL and found == wanted and not _pending(state, claim, cell, 0, 1):
+def _found(state: State, read: Read) -> Entries:
+    content = state.contents.get(read.cell)
+    if not read.group.kind.paged:
+        return (GARBAGE,) if isinstance(content, tuple) else (content,)
+    entries = entries_of(content, read.group.page_size // read.group.stride)
+    return entries[read.low : read.low + len(read.lengths)]
+
+
+def _writer(state: State, read: Read, barred: Writes, first: int, stop: int) -> str | None:
+    """Return another request whose step has still to write some of these entries; '' where no table names the cell.
+
+    Such steps are the reader's own where the forward does not order its writes, and all that are in flight where
+    law 8 holds literally.
+    """
+    me, cell = read.claim.request, read.cell
+    flights = () if state.capabilities.ordered_steps else state.flights
+    for writes in (barred, *(flight.writes for flight in flights)):
+        writer, low, high = writes.get(cell, (me, 0, 0))
+        if writer != me and low < read.low + stop and read.low + first < high:
+            return writer
+    return next((flight.fills[cell] for flight in flights if flight.fills.get(cell, me) != me), None)
+
+
+def _will_hold(other: Claim, read: Read) -> bool:
+    """Tell whether another request's planned step leaves the wanted payload in the cell.
+
+    Entries and snapshots up to its present length count too, since the coming launch's copies may fill them.
+    """
+    part, plan, digests = other.table.get(read.group.name), other.planned, other.stream.digests
+    if plan is None or other.request == read.claim.request:
         return False
-    if at_open and index != NULL and _promised_state(state, claim, cell, group, wanted):
-        if state.capabilities.ordered_steps:
-            return True
-        raise FaultFound(_fault(state, "read-before-landing", claim, group, cell, n, None))
-    single = found[-1] if isinstance(found, tuple) else found
-    raise FaultFound(misread(state, claim, group, cell, single, n, index))
+    if isinstance(part, Pages):
+        column = (read.lengths[0] - 1) // read.group.page_size
+        named = cell_at(other.table, read.group, column) == read.cell and read.lengths[-1] <= plan.length
+        return named and read.wanted == digests[read.lengths.start : read.lengths.stop : read.lengths.step]
+    slots = part if isinstance(part, Slots) else Slots()
+    states = [(slots.live, plan.length), *((slot, at) for at, slot in slots.frozen if at <= other.length)]
+    states += [(slot, at) for name, slot, at in plan.frozen if name == read.group.name]
+    return any(slot == read.cell[1] and digests[at] == read.wanted[0] for slot, at in states)
 
 
-def check_all(state: State, claim: Claim, start: int, stop: int, at_open: bool) -> frozenset[Cell]:
-    """Verify every page entry that queries at [start, stop) read, or that a hit at start == stop promises."""
-    promised: frozenset[Cell] = frozenset()
-    for group in state.capabilities.groups:
-        if group.kind.paged and stop:
-            first = first_needed(group.kind, start, group.window)
-            promised |= check_pages(state, claim, group, first - first % group.stride, stop, at_open)
-    return promised
+def _misread(state: State, read: Read, barred: Writes) -> Fault:
+    """Name a read that did not find the reader's own prefix, by the registry's precedence."""
+    offset = _first_wrong(state, read, barred)
+    found, writer = _found(state, read)[offset], _writer(state, read, barred, offset, offset + 1)
+    origin = find_provenance(state.streams, found) if found and found > ZERO else None
+    code = _absent(state, read, found, writer is not None) or _stale(read, read.lengths[offset], found, origin)
+    return _fault(read, code, offset, origin, writer or "")
 
 
-def _pending(state: State, claim: Claim, cell: Cell, low: int, high: int) -> bool:
-    """Tell whether another request's unlanded step writes these entries, where law 8 holds literally."""
-    if state.capabilities.ordered_steps:
-        return False
-    for flight in state.flights:
-        request, first, last = flight.writes.get(cell, (claim.request, 0, 0))
-        if request != claim.request and first < high and low < last:
-            return True
-    return False
+def _first_wrong(state: State, read: Read, barred: Writes) -> int:
+    found = enumerate(_found(state, read))
+    return next(i for i, one in found if one != read.wanted[i] or _writer(state, read, barred, i, i + 1) is not None)
 
 
-def _promise(state: State, claim: Claim, cell: Cell, group: Group, column: int) -> Entries:
-    """Return the entries that the last planned step naming this cell in this column will leave there."""
-    page, stride = group.page_size, group.stride
-    entries: Entries = ()
-    for other in state.planned():
-        part = other.table.get(group.name)
-        columns = part.columns if isinstance(part, Pages) and other.request != claim.request else ()
-        if other.planned and columns[column : column + 1] == (cell[1],):
-            lengths = range(column * page + stride, min(other.planned.length, (column + 1) * page) + 1, stride)
-            entries = tuple(other.stream.digests[length] for length in lengths)
-    return entries
-
-
-def _promised_state(state: State, claim: Claim, cell: Cell, group: Group, wanted: int) -> bool:
-    for other in state.planned():
-        if other.request != claim.request and other.planned and cell in other.cells:
-            written = [(slot, position) for name, slot, position in other.planned.frozen if name == group.name]
-            live = getattr(other.table.get(group.name), "live", NULL)
-            written.append((live, other.planned.length))
-            if any(slot == cell[1] and other.stream.digests[position] == wanted for slot, position in written):
-                return True
-    return False
-
-
-def misread(
-    state: State, claim: Claim, group: Group, cell: Cell, found: int | None, length: int, index: int
-) -> Fault:
-    """Name a read that did not find the reader's own first `length` tokens, by the registry's precedence."""
-    origin = find_provenance(reversed(state.streams), found) if found and found > ZERO else None
-    return _fault(state, _code(state, claim, group, cell, found, origin, length, index), claim, group, cell,
-                  length - group.kind.paged, origin)
-
-
-def _code(state: State, claim: Claim, group: Group, cell: Cell, found: int | None, origin: Provenance | None,
-          length: int, index: int) -> str:
-    if index == NULL:
-        return {GroupKind.WINDOW: "window-gap", GroupKind.RECURRENT: "torn-hit"}.get(group.kind, "kv-gap")
-    if _pending(state, claim, cell, 0, group.page_size) or cell in state.unlanded_copies:
+def _absent(state: State, read: Read, found: int | None, late: bool) -> str:
+    """Name a read of what is not there or not there yet, '' where something is."""
+    if read.cell[1] == NULL:
+        return {GroupKind.WINDOW: "window-gap", GroupKind.RECURRENT: "torn-hit"}.get(read.group.kind, "kv-gap")
+    if late or read.cell in read.claim.promised:
         return "read-before-landing"
-    if cell in state.overtaken:
-        return "late-write"
-    if found is None:
-        return "read-before-landing" if cell in claim.promised else "uninitialized-read"
-    recurrent = group.kind is GroupKind.RECURRENT
+    return state.suspects.get(read.cell, "uninitialized-read" if found is None else "")
+
+
+def _stale(read: Read, length: int, found: int | None, origin: Provenance | None) -> str:
+    """Name a payload by how it is related to the reader's own first `length` tokens."""
+    recurrent, stream = not read.group.kind.paged, read.claim.stream
     if found == ZERO and recurrent:
         return "torn-hit"
-    if origin is not None:
-        shared = min(origin.length, length)
-        if origin.stream.identities[:shared] == claim.stream.identities[:shared] and shared:
-            if origin.stream.epoch != claim.stream.epoch:
-                return "reset-survivor"
-            if origin.stream.namespace != claim.stream.namespace:
-                return "cross-namespace"
-            if recurrent and origin.length != length:
-                return "torn-hit" if origin.length < length else "over-advanced"
+    shared = min(origin.length, length) if origin else 0
+    if origin and shared and origin.stream.identities[:shared] == stream.identities[:shared]:
+        if origin.stream.epoch != stream.epoch:
+            return "reset-survivor"
+        if origin.stream.namespace != stream.namespace:
+            return "cross-namespace"
+        if recurrent:
+            return "torn-hit" if origin.length < length else "over-advanced"
     return "stale-state" if recurrent else "stale-kv"
 
 
-def _fault(state: State, code: str, claim: Claim, group: Group, cell: Cell, position: int,
-           found: Provenance | None) -> Fault:
-    expected = Provenance(claim.request, claim.stream, position + group.kind.paged)
-    return Fault(code, claim.request, group.name, cell, position, expected, found)
+def _fault(read: Read, code: str, offset: int, found: Provenance | None = None, other: str = "") -> Fault:
+    claim, length = read.claim, read.lengths[offset]
+    expected = Provenance(claim.request, claim.stream, length)
+    position = length - read.group.kind.paged
+    return Fault(code, claim.request, read.group.name, read.cell, position, expected, found, other)

@@ -6,12 +6,15 @@ No tree, no free list, no LRU. A State is immutable from outside: `step` works o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from milepost.spec.answers import Grant, Table
 from milepost.spec.capabilities import Capabilities
 from milepost.spec.payload import Content, Stream
 from milepost.spec.words import Cell
+
+Writes = dict[Cell, tuple[str, int, int]]
+"""Who writes which entries: (request, first entry, last entry + 1) for a page, (request, 0, 1) for a slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +22,8 @@ class Claim:
     """One open request, or a closed one whose last step is still in flight.
 
     `length` counts launched tokens, `known` the tokens whose ids the engine has seen. `leases` are the page cells of
-    its hit that it still names, `restoring` the snapshots that its first step will read, `promised` cells that were
-    offered before the step that writes them had run.
+    its hit that it still names, `restoring` the snapshots that it has still to be restored from, `promised` cells
+    that were offered before the step that writes them had run.
     """
 
     request: str
@@ -41,23 +44,25 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A launched step that has not landed: (start, stop) by request, which entries it writes, which cells it reads.
+    """A launched step that has not landed: (start, stop) by request, and the cells that it touches.
 
-    `writes` has (request, first entry, last entry + 1) for a page and (request, 0, 1) for a slot.
+    `writes` is the forward's, `fills` has the destinations of its queued phases, and `reads` what its kernels read.
+    Both give the request that names the cell, '' where none does.
     """
 
     step: int
     spans: dict[str, tuple[int, int]]
-    writes: dict[Cell, tuple[str, int, int]]
-    reads: frozenset[Cell] = frozenset()
+    writes: Writes
+    fills: dict[Cell, str] = field(default_factory=dict)
+    reads: dict[Cell, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """Everything that the judge knows after an operation.
 
-    `overtaken` are cells whose last writer was overtaken by an effect outside the queue, `unlanded_copies` cells that
-    such an effect filled from memory that a step in flight had still to write.
+    `suspects` are cells that an effect touched too early, with the code that a wrong read of them gets: `late-write`
+    where the effect was overtaken by a step in flight, `read-before-landing` where it moved what was not there yet.
     """
 
     capabilities: Capabilities
@@ -67,8 +72,7 @@ class State:
     claims: dict[str, Claim] = field(default_factory=dict)
     flights: tuple[Flight, ...] = ()
     streams: tuple[tuple[str, Stream], ...] = ()
-    overtaken: frozenset[Cell] = frozenset()
-    unlanded_copies: frozenset[Cell] = frozenset()
+    suspects: dict[Cell, str] = field(default_factory=dict)
 
     def open_claims(self) -> Iterator[Claim]:
         """Yield the requests that are open."""
@@ -82,9 +86,19 @@ class State:
         """Tell whether a launched step of the request has not landed."""
         return any(request in flight.spans for flight in self.flights)
 
+    def fill(self, cell: Cell, content: Content, suspect: str = "") -> None:
+        """Set what a cell holds; only `step`'s own copy of a state may be filled."""
+        self.contents[cell] = content
+        self.suspects.pop(cell, None)
+        if suspect:
+            self.suspects[cell] = suspect
+
     def copy(self) -> State:
         """Return a state whose dictionaries may be changed without changing this one."""
-        return replace(self, contents=dict(self.contents), claims=dict(self.claims))
+        contents, claims, suspects = dict(self.contents), dict(self.claims), dict(self.suspects)
+        return State(
+            self.capabilities, self.pools, self.epoch, contents, claims, self.flights, self.streams, suspects
+        )
 
 
 def initial(capabilities: Capabilities) -> State:
