@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from milepost.conformance.report.case import Account, Case
+from milepost.conformance.report.holding import held_since
 from milepost.conformance.report.layout import count, listed, plain, span
-from milepost.conformance.report.rule_reasons import held_since
 from milepost.spec.words import NULL
 
 

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from milepost.conformance.report.boundary_reasons import illegal_boundary
 from milepost.conformance.report.case import SILENT, Account, Case
-from milepost.conformance.report.history import Event
-from milepost.conformance.report.layout import count, listed, numbers, plain, shorten, span
-from milepost.spec.answers import Evicted, Grant, Hit, Pages, Refused, named_cells
-from milepost.spec.geometry import lies_on
-from milepost.spec.operations import Drain, Launch
-from milepost.spec.words import NULL, Cell
-
-
-def _holding(case: Case, request: str, cell: Cell) -> Event | None:
-    """Return how a request came to hold a cell."""
-    events = [event for event in case.history.of(cell, "granted", "offered") if event.request == request]
-    earlier = [event for event in events if event.line is not case.line]
-    return (earlier or events)[-1] if events else None
-
-
-def held_since(case: Case, request: str, cell: Cell) -> tuple[list[str], list[tuple[int, str]]]:
-    """Return the proof that a request holds a cell: who gave it, and that nothing took it back."""
-    event, name = _holding(case, request, cell), case.short(request)
-    if event is None:
-        return [f"{name} holds {case.cell(cell)}"], []
-    verb = "granted" if event.kind == "granted" else "offered"
-    clauses = [f"{case.operation(event.line)} {verb} {case.cell(cell)} to {name}",
-               f"no line between {_between(case, event)} gives it up"]
-    return clauses, [(event.line.index, f"{name} {'holds' if verb == 'granted' else 'reads'} {case.cell(cell)}")]
-
-
-def _between(case: Case, event: Event) -> str:
-    """Return the operations between an event and the fault, as text."""
-    last = case.line.index if case.line else event.line.index
-    return f"{event.line.index} and {last}"
+from milepost.conformance.report.holding import held_since
+from milepost.conformance.report.layout import count, listed, plain, shorten, span
+from milepost.conformance.report.leak_reasons import leak
+from milepost.conformance.report.refusal_reasons import torn_refusal
+from milepost.spec.answers import Evicted, Grant, Hit, Pages
+from milepost.spec.operations import Launch
+from milepost.spec.words import Cell
 
 
 def _tokens_in(case: Case, request: str, cell: Cell) -> str:
@@ -166,160 +144,6 @@ def _whole_write(case: Case) -> str:
         if case.fault.cell in phase.zeros:
             return "zeroes"
     return "overwrites"
-
-
-def leak(case: Case) -> Account:
-    """Less can be granted after a drain than on a fresh instance."""
-    granted, fresh = case.fault.numbers.get("granted", 0), case.fault.numbers.get("fresh", 0)
-    lost = fresh - granted
-    short = _refusals(case)
-    suspects = [(cell, event) for cell, event in _never_again(case) if _fits(case, cell, short)]
-    proof = [f"the filling after {case.where} was granted {granted}, the same filling on a fresh instance {fresh}"]
-    proof += [f"its refusals were {listed(short)}"] if short else []
-    proof += [f"{case.operation(event.line)} granted {case.cell(cell)} to {case.short(event.request)}, and nothing did "
-              "since" for cell, event in suspects[:3]]
-    if len(suspects) > 3:
-        proof.append(f"{len(suspects) - 3} more cells were not seen again")
-    if unseen := _unseen(case, short):
-        proof.append(f"the filling was never granted {case.cells(unseen)}")
-    notes = [(event.line.index, f"{case.cell(cell)} is not seen again") for cell, event in suspects[:1]]
-    pools = {cell[0] for cell, _ in suspects}
-    pool = f"pool {plain(pools.pop())}" if len(pools) == 1 else "the pool"
-    return Account(
-        f"After the drain of {case.where}, {granted} tokens can be granted; on a fresh instance, {fresh}.",
-        f"Room for {count(lost, 'token')} is gone for good: {pool} shrinks until nothing is admitted.",
-        tuple(proof), tuple(notes),
-    )
-
-
-def _drain_lines(case: Case) -> range:
-    """Return the positions of the lines that the last drain expands to."""
-    lines = case.outcome.lines
-    stop = len(lines) - 1 if lines and isinstance(lines[-1].operation, Drain) else len(lines)
-    start = stop
-    while start and lines[start - 1].part == "drain":
-        start -= 1
-    return range(start, stop)
-
-
-def _refusals(case: Case) -> list[str]:
-    """Return the reasons for which the filling after a drain was refused, each once."""
-    answers = (case.outcome.lines[number].answer for number in _drain_lines(case))
-    return list(dict.fromkeys(plain(answer.reason) for answer in answers if isinstance(answer, Refused)))
-
-
-def _fits(case: Case, cell: Cell, reasons: list[str]) -> bool:
-    """Tell whether the want of such a cell can be what a refusal says; any cell where no reason names a kind."""
-    kinds = {"no-slot": False, "no-page": True}
-    named = {kinds[reason] for reason in reasons if reason in kinds}
-    return not named or any(group.kind.paged in named for group in case.groups_of(cell[0]))
-
-
-def _unseen(case: Case, reasons: list[str]) -> list[Cell]:
-    """Return the cells of an exhausted pool that no line of the run ever granted; none where they are many."""
-    if not {"no-slot", "no-page"} & set(reasons):
-        return []
-    seen = {event.cell for event in case.history.events if event.kind == "granted"}
-    cells = [(pool, index) for pool, size in case.capabilities.pools.items() for index in range(size)]
-    unseen = [cell for cell in cells if cell not in seen and _fits(case, cell, reasons)]
-    return unseen if len(unseen) <= 3 else []
-
-
-def _never_again(case: Case) -> list[tuple[Cell, Event]]:
-    """Return cells that were granted before the drain and not in its filling, with their last grant."""
-    inside = {id(case.outcome.lines[number]) for number in _drain_lines(case)}
-    if not inside:
-        return []
-    refilled = {event.cell for event in case.history.events if id(event.line) in inside and event.kind == "granted"}
-    last = {event.cell: event for event in case.history.events
-            if event.kind == "granted" and id(event.line) not in inside}
-    return sorted((cell, event) for cell, event in last.items() if cell not in refilled)
-
-
-def torn_refusal(case: Case) -> Account:
-    """A refusal that changed what an open request relies on."""
-    fault, answer = case.fault, case.line.answer if case.line else None
-    reason = f" ({plain(answer.reason)})" if isinstance(answer, Refused) else ""
-    asked = getattr(case.line.operation, "request", "") if case.line else ""
-    victim = "it" if asked == fault.request else case.name
-    start = f"{case.where} refuses {case.short(asked)}{reason}"
-    tail = f"The caller goes on as if nothing had happened: {case.name}{SILENT}"
-    if "still holds cells" in fault.detail:
-        shown = case.cells(_refused_cells(case)) or "cells"
-        return Account(
-            f"{start}, and leaves it holding {shown}.",
-            "The caller believes that the request holds nothing and never closes it: the cells are lost.",
-            (f"the answer to {case.where} is a refusal", f"its table still names {shown}"),
-        )
-    lost = case.cell_name if fault.cell[1] != NULL else "a page that it needs"
-    if fault.detail:
-        what = f"and {victim} can no longer read token {fault.position} ({plain(fault.detail)})"
-    else:
-        what = f"and takes {lost}, the state that {victim} goes on from"
-    clauses, notes = held_since(case, fault.request, fault.cell) if fault.cell[1] != NULL else ([], [])
-    clauses = [one for one in clauses if not one.startswith("no line")]
-    return Account(f"{start}, {what}.", tail,
-                   (*clauses, f"{case.where} refused, and its answer takes {_taken(case)} from {case.name}"),
-                   tuple(notes))
-
-
-def _taken(case: Case) -> str:
-    """Return the cells that a refusal took from the request that the fault is about."""
-    claim, now = case.before.claims.get(case.fault.request), case.after.claims.get(case.fault.request)
-    cells = sorted((claim.cells if claim else frozenset()) - (now.cells if now else frozenset()))
-    return case.cells(cells) or "content"
-
-
-def _refused_cells(case: Case) -> set[Cell]:
-    """Return the cells that the refusing answer's tables name for the refused request."""
-    answer = case.line.answer if case.line else None
-    table = getattr(answer, "tables", {}).get(case.fault.request, {})
-    claim = case.after.claims.get(case.fault.request)
-    return set(named_cells(table, case.before.pools)) or set(claim.cells if claim else ())
-
-
-def illegal_boundary(case: Case) -> Account:
-    """A hit or freeze off the declared grid, or where no resume is possible."""
-    fault, answer = case.fault, case.line.answer if case.line else None
-    n = fault.position
-    if isinstance(answer, Grant):
-        return _illegal_freeze(case, answer)
-    prompt, alignment = fault.numbers.get("prompt", 0), case.capabilities.hit_alignment
-    if n > prompt - 1 or n < 0:
-        return Account(
-            f"{case.where} lets {case.name} resume at token {n} of a prompt of {count(prompt, 'token')}.",
-            "The last prompt token has to be computed, it gives the first logits: there would be nothing to sample "
-            "from.",
-            (f"a hit on {count(prompt, 'token')} is at most {max(prompt - 1, 0)}", f"{case.where} claims {n}"),
-        )
-    return Account(
-        f"{case.where} lets {case.name} resume at token {n}, off the engine's own hit alignment of {alignment}.",
-        "The engine's arithmetic no longer holds: chunks, pages and copies are computed for a grid that this hit is "
-        "not on.",
-        (f"{case.where} claims {n}", f"the engine declares hit_alignment {alignment}",
-         f"the nearest multiples are {n - n % alignment} and {n - n % alignment + alignment}"),
-    )
-
-
-def _illegal_freeze(case: Case, answer: Grant) -> Account:
-    grid, n = case.capabilities.freeze_grid, case.fault.position
-    claim = case.before.claims.get(case.fault.request)
-    start = claim.length if claim else 0
-    tail = "The state there is not the one that its label says: a later hit would resume from another position."
-    if not start <= n <= answer.length:
-        return Account(
-            f"{case.where} freezes {case.name} at {n}, outside its own step over tokens {start}..{answer.length - 1}.",
-            tail, (f"{case.where} goes from {start} to {answer.length}", f"it claims a snapshot at {n}"),
-        )
-    origin = f"its start at {start}" if grid.origin == "step" else "token 0"
-    reached = [at for at in range(start + 1, answer.length)
-               if lies_on(grid.chunk_size, at - (start if grid.origin == "step" else 0))]
-    points = f"the grid points inside the step are {numbers(reached, 30)}" if reached else (
-        "no grid point lies inside the step")
-    return Account(
-        f"{case.where} freezes {case.name} at {n}, off the declared grid of {grid.chunk_size} from {origin}.",
-        tail, (f"{case.where} goes from {start} to {answer.length}", points, f"it claims a snapshot at {n}"),
-    )
 
 
 def crash(case: Case) -> Account:

@@ -27,7 +27,7 @@ from milepost.spec.answers import (
 )
 from milepost.spec.capabilities import Capabilities, FreezeGrid, Group
 from milepost.spec.faults import Fault
-from milepost.spec.operations import Close, Drain, Evict, Extend, Freeze, Launch, Open, Operation, Reset
+from milepost.spec.operations import Close, Drain, Evict, Extend, Freeze, Land, Launch, Open, Operation, Reset
 from milepost.spec.schedule import Header, Schedule, parse_tokens
 from milepost.spec.state import State
 from milepost.spec.words import NULL, GroupKind, Namespace
@@ -42,6 +42,7 @@ HYBRID = Capabilities(
     pools={"kv": 12, "state": 8},
     chunk_size=8,
     explicit_freeze=True,
+    mid_prefill_freeze=True,
     evicts=True,
     resets="always",
     namespaces=("salt",),
@@ -340,21 +341,24 @@ def write_to_published() -> Story:
 
 
 def write_to_published_by_a_copy() -> Story:
+    """Two requests are to be restored from a snapshot, and a third freezes over it."""
     operations, script = first_request()
-    script["open"] = [Hit(0), Hit(16, table(11, 10, 9, 8, source=2)), Hit(0)]
+    hit = Hit(16, table(11, 10, 9, 8, source=2))
+    script["open"] = [Hit(0), hit, hit, Hit(0)]
     script["extend"].append(grant(8, 7, 6, live=5))
     script["freeze"] = [Frozen(8, (("state", 2),), table(7, 6, live=5), phases=(copied(5, 2),))]
-    return Story((*operations, Open("r2", OTHER), Open("r3", STRANGE), Extend("r3", 8), Freeze("r3")), script)
+    readers = (Open("r2", OTHER), Open("r3", OTHER))
+    return Story((*operations, *readers, Open("r4", STRANGE), Extend("r4", 8), Freeze("r4")), script)
 
 
 def write_under_a_step() -> Story:
-    """A zeroing outside the device queue hits the live state of a closed request whose step is in flight."""
+    """A zeroing outside the device queue hits the live state of a request whose step is in flight."""
     now = Phase(zeros=(("state", 3),), at="now")
     script: Script = {
-        "extend": [grant(8, 11, 10), grant(8, 9, 8, live=3, start=3)],
-        "launch": [Launched(1), Launched(2, (now,))],
+        "extend": [grant(8, 11, 10), grant(12, 11, 10, 9, start=3), grant(8, 8, 7, live=5)],
+        "launch": [Launched(1), Launched(2), Launched(3, (now,))],
     }
-    operations = (Open("r1", TEXT), Extend("r1", 8), Close("r1"), Open("r2", STRANGE), Extend("r2", 8))
+    operations = (Open("r1", TEXT), Extend("r1", 8), Extend("r1", 12), Open("r2", STRANGE), Extend("r2", 8))
     return Story(operations, script, replace(HYBRID, overlap=1))
 
 
@@ -492,6 +496,36 @@ def illegal_freeze() -> Story:
     return Story((Open("r1", TEXT), Extend("r1", 16)), script, replace(HYBRID, freeze_grid=FreezeGrid(8)))
 
 
+def illegal_boundary_of_a_compressed_group() -> Story:
+    groups = (Group("kv", GroupKind.COMPRESSED, "kv", page_size=4, ratio=4),)
+    script: Script = {"open": [Hit(0), Hit(6, pages(11, 10))], "extend": [Grant(8, pages(11, 10))]}
+    operations = (Open("r1", TEXT), Extend("r1", 8), Close("r1", True), Open("r2", OTHER))
+    return Story(operations, script, replace(PAGED, groups=groups))
+
+
+def leak_of_a_refused_reset() -> Story:
+    script: Script = {"extend": [Grant(8, pages(11, 10))], "reset": [ResetDone(False)]}
+    operations = (Open("r1", TEXT), Extend("r1", 8), Land(), Close("r1"), Reset())
+    return Story(operations, script, replace(PAGED, resets="idle"))
+
+
+def torn_refusal_that_takes_more() -> Story:
+    script: Script = {"extend": [Grant(8, pages(11, 10)), Refused("no-page", tables={"r1": pages(11, 10, 9)})]}
+    return Story((Open("r1", TEXT), Extend("r1", 8), Open("r2", STRANGE), Extend("r2", 4)), script, PAGED)
+
+
+def torn_refusal_of_a_source() -> Story:
+    operations, script = first_request()
+    script["open"] = [Hit(0), Hit(16, table(11, 10, 9, 8, source=2))]
+    script["extend"].append(Refused("no-slot", tables={"r2": table(11, 10, 9, 8)}))
+    return Story((*operations, Open("r2", OTHER), Extend("r2", 19)), script)
+
+
+def torn_refusal_of_a_reset() -> Story:
+    script: Script = {"extend": [grant(8, 11, 10)], "reset": [ResetDone(False, {"r1": table(11, 10)})]}
+    return Story((Open("r1", TEXT), Extend("r1", 8), Reset()), script, replace(HYBRID, resets="idle"))
+
+
 def crash() -> Story:
     return Story((Open("r1", TEXT), Extend("r1", 8), Open("r2", OTHER)),
                  {"open": [Hit(0), IndexError("pop from an empty list")], "extend": [Grant(8, pages(11, 10))]}, PAGED)
@@ -516,6 +550,7 @@ STORIES: dict[str, Callable[[], Story]] = {
         stale_state_in_the_inventory, double_grant_in_the_inventory, evicted_in_the_inventory,
         illegal_boundary_in_the_inventory, leak_in_the_inventory, leak_of_unlisted_cells, leak, torn_refusal,
         torn_refusal_of_a_page, torn_refusal_of_an_open, illegal_boundary, illegal_boundary_at_the_end,
-        illegal_freeze, crash, hang,
+        illegal_freeze, illegal_boundary_of_a_compressed_group, leak_of_a_refused_reset,
+        torn_refusal_that_takes_more, torn_refusal_of_a_source, torn_refusal_of_a_reset, crash, hang,
     )
 }
