@@ -214,10 +214,17 @@ def preempt(author: Author, kinds: tuple[str, ...]) -> None:
 
 
 def reset(author: Author, kinds: tuple[str, ...]) -> None:
-    """Everything published is forgotten; an old prompt and an open request go on after it."""
+    """Everything published is forgotten; a request of before goes on, ends, and its prompt comes again."""
     author.reset()
-    if author.open and author.chooser.chance(1, 2):
-        go_on(author, kinds)
+    if author.open and author.chooser.chance(2, 3):
+        sketch = author.chooser.choose(author.open)
+        author.extend(sketch, author.next_stop(sketch))
+        if author.chooser.chance(2, 3):
+            author.land()
+            author.close(sketch, keep=True)
+            again = author.start(sketch.prompt, sketch)
+            author.extend(again, len(again.prompt))
+            return
     _revisit(author)
 
 

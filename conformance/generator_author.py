@@ -63,7 +63,7 @@ class Author:
     def _namespaces(self) -> list[Namespace]:
         """Choose the namespaces of this schedule: often one alone, else also equal values of different kinds."""
         kinds = self.capabilities.namespaces
-        if "namespace" in self.off or not self.chooser.chance(1, 3):
+        if "namespace" in self.off or not self.chooser.chance(2, 5):
             return [()]
         both = [tuple((kind, "x") for kind in sorted(kinds))] if len(kinds) > 1 else []
         return [(), *(((kind, "x"),) for kind in kinds), *both]
@@ -90,7 +90,7 @@ class Author:
             prompt, content = self.library.pictures(prompt)
         if content and chooser.chance(1, 3):
             content = dict.fromkeys(content, chooser.choose(("cat", "dog")))
-        same = like is not None and not chooser.chance(1, 4)
+        same = like is not None and not chooser.chance(1, 3)
         namespace = like.namespace if same and like is not None else chooser.choose(self.namespaces)
         self._count += 1
         sketch = Sketch(f"r{self._count}", prompt, self.samples(), namespace, content)
