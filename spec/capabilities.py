@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from milepost.spec.laws import PROMISES
 from milepost.spec.words import GroupKind
 
 
@@ -107,26 +109,35 @@ class Capabilities:
 
 def complaints(capabilities: Capabilities) -> list[str]:
     """Return what is impossible in a declaration, one sentence each; empty where it is sound."""
-    found = [f"pool '{group.pool}' of group '{group.name}' has no size" for group in capabilities.groups
-             if group.pool not in capabilities.pools]
-    names = [group.name for group in capabilities.groups]
+    names, pools = [group.name for group in capabilities.groups], capabilities.pools
+    found = [sentence for group in capabilities.groups for sentence in _group_complaints(group, pools)]
     if not names or len(set(names)) != len(names):
         found.append("groups need at least one member and distinct names")
-    for group in capabilities.groups:
-        if group.page_size < 1 or group.ratio < 1 or group.layers < 1:
-            found.append(f"group '{group.name}' has a page, ratio or layer count below 1")
-        elif group.page_size % group.stride:
-            found.append(f"group '{group.name}' has a page that is not a multiple of its ratio")
-        if group.kind is GroupKind.WINDOW and group.window < 1:
-            found.append(f"group '{group.name}' is a window group without a window")
     found += [f"pool '{pool}' has fewer cells than the {cells} that one request needs"
-              for pool, cells in capabilities.cells_per_request.items() if capabilities.pools.get(pool, 0) < cells]
-    if capabilities.hit_alignment < 1 or capabilities.chunk_size < 1 or capabilities.max_live < 1:
-        found.append("hit_alignment, chunk_size and max_live start at 1")
-    found += [f"{name} '{value}' is none of {', '.join(legal)}" for name, value, legal in (
+              for pool, cells in capabilities.cells_per_request.items() if pools.get(pool, 0) < cells]
+    grids = (capabilities.hit_alignment, capabilities.chunk_size, capabilities.freeze_grid.chunk_size)
+    if min(*grids, capabilities.max_live) < 1:
+        found.append("hit_alignment, chunk_size, the freeze grid and max_live start at 1")
+    return found + [f"{name} '{value}' is none of {', '.join(map(str, legal))}" for name, value, legal in (
         ("end_donation", capabilities.end_donation, ("any", "page", "boundary")),
         ("resets", capabilities.resets, ("always", "idle", "never")),
         ("freeze_grid.origin", capabilities.freeze_grid.origin, ("zero", "step")),
         ("fidelity.level", capabilities.fidelity.level, ("in-situ", "imported", "shimmed")),
+        ("overlap", capabilities.overlap, (0, 1)),
+        *(("drops_planned", verb, ("close", "preempt")) for verb in capabilities.drops_planned),
+        *(("independent_evict", name, names) for name in capabilities.independent_evict),
+        *(("promise", promise, tuple(PROMISES)) for promise in capabilities.promises),
     ) if value not in legal]
-    return found
+
+
+def _group_complaints(group: Group, pools: dict[str, int]) -> Iterator[str]:
+    if group.pool not in pools:
+        yield f"pool '{group.pool}' of group '{group.name}' has no size"
+    if group.page_size < 1 or group.ratio < 1 or group.layers < 1:
+        yield f"group '{group.name}' has a page, ratio or layer count below 1"
+    elif group.page_size % group.stride:
+        yield f"group '{group.name}' has a page that is not a multiple of its ratio"
+    if group.kind is GroupKind.WINDOW and group.window < 1:
+        yield f"group '{group.name}' is a window group without a window"
+    if group.executes not in ("shadow", "engine"):
+        yield f"group '{group.name}' executes in '{group.executes}', which is none of shadow, engine"
