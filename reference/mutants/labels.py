@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from milepost.reference.cache import ExplicitCache
+from milepost.reference.liberties.cells import ReuseBehindQueue
 from milepost.reference.mutants.registry import Unguarded, mutant
 from milepost.reference.pools import Pool
 from milepost.reference.requests import Entry, Plan, Request
@@ -16,7 +17,7 @@ from milepost.spec.words import NULL
 
 
 @mutant("F3", "torn-hit", precedent="vllm#46453")
-class KvOutlivesState(Unguarded, ExplicitCache):
+class KvOutlivesState(Unguarded, ReuseBehindQueue, ExplicitCache):
     """Hits as far as the KV reaches, with the deepest snapshot on the way, whatever its endpoint."""
 
     def hit_length(self, claim: Request, shared: int) -> int:

@@ -1,9 +1,12 @@
 """The fault that the project's pages show, reproduced step by step at the seam."""
 
+from milepost.conformance.driver import Driver
 from milepost.reference.cache import ExplicitCache, make_explicit
 from milepost.reference.mutants import MUTANTS
 from milepost.spec.answers import Frozen, Phase
 from milepost.spec.capabilities import Configuration
+from milepost.spec.operations import Close, Extend, Freeze, Open
+from milepost.spec.schedule import Header, Schedule
 
 from .player import Player, columns, slots
 
@@ -43,3 +46,18 @@ def test_the_mutant_tears_the_hit() -> None:
     assert columns(hit.table) == (11, 10, 9, 8)
     source = slots(hit.table).source
     assert cache.slot_cells[source].endpoint == 8
+
+
+def test_the_judge_finds_it_in_six_operations() -> None:
+    operations = (
+        Open("r1", tuple(map(ord, FIRST))),
+        Extend("r1", 8),
+        Freeze("r1"),
+        Extend("r1", 20),
+        Close("r1", keep=True),
+        Open("r2", tuple(map(ord, SECOND))),
+    )
+    adapter = MUTANTS["kv-outlives-state"].make(Configuration())
+    outcome = Driver(adapter).run(Schedule(Header("torn-hit/kv-outlives-state"), operations))
+    assert outcome.code == "torn-hit"
+    assert outcome.lines[-1].index == 6

@@ -35,6 +35,10 @@ def test_a_liberty_is_seen(name: str) -> None:
     pytest.fail(f"{name} answered {SCHEDULES} schedules as the reference does")
 
 
-@pytest.mark.parametrize("name", ["coarse-grid", "end-anywhere", "step-relative-grid", "one-pool", "reuse-behind-queue"])
+OF_FORM = ("coarse-grid", "end-anywhere", "step-relative-grid", "one-pool", "reuse-behind-queue")
+"""Liberties that a caller has to know of beforehand."""
+
+
+@pytest.mark.parametrize("name", OF_FORM)
 def test_a_liberty_of_form_is_declared(name: str) -> None:
     assert LIBERTIES[name](Configuration()).capabilities != make(Configuration()).capabilities
