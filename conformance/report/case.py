@@ -196,13 +196,13 @@ class Case:
             after = f"{self.short(event.request)} after {count(event.length, 'token')}"
             content = f", {after}" if event.length else ""
             return f"a copy of {self.cell(event.source)}{content}" if not event.frozen else content[2:]
-        if self.holds_event_state(event):
+        if self.is_state(event):
             return f"{self.short(event.request)} after {count(event.length, 'token')}"
         return f"{self.short(event.request)}'s {span('token', event.first, event.length)}"
 
-    def holds_event_state(self, event: Event) -> bool:
-        """Tell whether a write wrote a whole state."""
-        return event.frozen or event.kind == "copied" or self.holds_state(event.cell)
+    def is_state(self, event: Event) -> bool:
+        """Tell whether an event left a whole state; where pages and slots share a pool, the forward's role decides."""
+        return event.state or event.kind == "copied"
 
     def becomes(self, event: Event) -> tuple[int, str]:
         """Return the annotation of a write's row."""
@@ -224,6 +224,6 @@ class Case:
             return f"{name} was last copied from {self.cell(event.source)} by {place}, at {event.length}", event
         if event.kind == "read back":
             return f"{name} was read back at {place} and holds {self.content(self.after.contents.get(cell))}", event
-        if self.holds_event_state(event):
+        if self.is_state(event):
             return f"{name} was last written by {place}, at {event.length}", event
         return f"{name} was last written by {place}, with {self.written(event)}", event

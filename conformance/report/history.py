@@ -25,7 +25,7 @@ class Event:
 
     `kind` is granted, offered, given up, written, copied, zeroed, read back, evicted or refused. A `written` event
     covers tokens [first, length) of `request` in a page, and the state of `length` tokens in a slot; a `copied` one
-    names its `source`. `frozen` is true for a snapshot, false for a live slot.
+    names its `source`. `state` is true where a forward wrote a whole state, `frozen` for a snapshot, asked for or not.
     """
 
     line: Line
@@ -36,6 +36,7 @@ class Event:
     length: int = 0
     source: Cell = ("", NULL)
     frozen: bool = False
+    state: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,19 +160,11 @@ def _events(moment: Moment) -> Iterator[Event]:
         for claim in moment.before.planned():
             events = _forward_events(line, moment.before, claim)
             # A step that faulted had read its states and not yet written any.
-            yield from (event for event in events if event.first or not moment.broke_law or _is_page(event, moment))
+            yield from (event for event in events if not (event.state and moment.broke_law))
     for cell in getattr(line.answer, "readings", {}):
         yield Event(line, "read back", cell)
     if isinstance(line.answer, Evicted):
         yield from (Event(line, "evicted", cell) for cell in line.answer.cells)
-
-
-def _is_page(event: Event, moment: Moment) -> bool:
-    claim = moment.before.claims[event.request]
-    return any(
-        isinstance(part, Pages) and moment.before.pools[name] == event.cell[0] and event.cell[1] in part.columns
-        for name, part in claim.table.items()
-    )
 
 
 def _table_events(moment: Moment) -> Iterator[Event]:
@@ -225,8 +218,8 @@ def _forward_events(line: Line, state: State, claim: Claim) -> Iterator[Event]:
                     stop = min(grant.length, (column + 1) * group.page_size)
                     yield Event(line, "written", (group.pool, part.columns[column]), claim.request, first, stop)
     for name, slot, position in grant.frozen:
-        yield Event(line, "written", (state.pools[name], slot), claim.request, 0, position, frozen=True)
+        yield Event(line, "written", (state.pools[name], slot), claim.request, 0, position, frozen=True, state=True)
     for group in state.capabilities.groups:
         part = claim.table.get(group.name)
         if group.kind is GroupKind.RECURRENT and isinstance(part, Slots) and part.live != NULL:
-            yield Event(line, "written", (group.pool, part.live), claim.request, 0, grant.length)
+            yield Event(line, "written", (group.pool, part.live), claim.request, 0, grant.length, state=True)

@@ -143,12 +143,24 @@ def _entry(case: Case) -> str:
     """Return what was found in place of one KV entry."""
     found = case.fault.found
     if found is None:
-        return "bytes that no forward of this run wrote"
+        return _unknown(case)
     owner = case.short(_writer(case, case.fault.cell) or found.request)
     own, length = case.stream(case.fault.request), found.length
-    if own and own.tokens[:length] == found.stream.tokens[:length] and own.identities != found.stream.identities:
-        return f"{owner}'s token {length - 1} with another content (an image, say) in its text"
-    return f"{owner}'s token {length - 1} of another text"
+    held = f"{owner}'s token {length - 1}"
+    if own and own.identities[:length] == found.stream.identities[:length]:
+        return f"{held}, from another place of the same text"
+    if own and own.tokens[:length] == found.stream.tokens[:length]:
+        return f"{held} with another content (an image, say) in its text"
+    return f"{held} of another text"
+
+
+def _unknown(case: Case) -> str:
+    """Return what a cell holds that no prefix explains: a state among pages, pages among states, or bytes."""
+    event = case.history.last_write(case.fault.cell)
+    paged = case.group is not None and case.group.kind.paged
+    if event is not None and event.kind == "written" and case.is_state(event) == paged:
+        return f"{case.written(event)}, which {'is a state' if paged else 'are KV entries'}"
+    return "bytes that no forward of this run wrote"
 
 
 def stale_state(case: Case) -> Account:
@@ -156,7 +168,7 @@ def stale_state(case: Case) -> Account:
     found = case.fault.found
     if not case.fault.position:
         return _warm_start(case)
-    held = "a state that no forward of this run wrote"
+    held = _unknown(case)
     if found is not None:
         owner = case.short(_writer(case, case.fault.cell) or found.request)
         held = f"{owner}'s state after {count(found.length, 'token')} of another text"
@@ -170,8 +182,7 @@ def _warm_start(case: Case) -> Account:
     """A cold start from a slot that holds a state."""
     found = case.fault.found
     owner = case.short(_writer(case, case.fault.cell)) or "another request"
-    unknown = "bytes that no forward of this run wrote"
-    held = f"{owner}'s state after {count(found.length, 'token')}" if found else unknown
+    held = f"{owner}'s state after {count(found.length, 'token')}" if found else _unknown(case)
     clauses, notes = _writes(case, case.fault.cell)
     return Account(f"{case.where} starts {case.name} at token 0 from {held}, and not from zeros.",
                    f"The recurrence would go on from what {case.name} never said: {case.name}{SILENT}",
