@@ -90,6 +90,9 @@ def turn(author: Author, kinds: tuple[str, ...]) -> None:
         author.close(sketch, keep=chooser.chance(5, 6))
         if chooser.chance(1, 2):
             author.land()
+        if author.allows("revisit") and chooser.chance(1, 3):
+            next_turn = author.start(author.library.continuation(sketch), sketch)
+            author.extend(next_turn, author.next_stop(next_turn))
 
 
 def batch(author: Author, kinds: tuple[str, ...]) -> None:

@@ -85,7 +85,7 @@ MARKS: dict[str, str] = {
 class MarkObserver:
     """Counts the marks of one schedule; what a drain expands to is no evidence, its comparison is."""
 
-    def __init__(self, capabilities: Capabilities, anchor: int = ANCHOR) -> None:
+    def __init__(self, capabilities: Capabilities, anchor: int | None = ANCHOR) -> None:
         self.counts: Counter[str] = Counter()
         self._boundary = boundary_grid(capabilities.page_size, capabilities.chunk_size)
         self._page = capabilities.page_size

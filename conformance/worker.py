@@ -68,7 +68,8 @@ class Bench:
         """Run one schedule on a fresh cache."""
         configuration = schedule.header.configuration
         adapter = build(self.target, configuration)
-        marks, unaligned = MarkObserver(adapter.capabilities), UnalignedObserver(adapter.capabilities)
+        marks = MarkObserver(adapter.capabilities, schedule.header.anchor)
+        unaligned = UnalignedObserver(adapter.capabilities)
         observers: list[Observer] = [*_checks(adapter)]
         if observed:
             observers += [marks, unaligned]
