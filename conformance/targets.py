@@ -43,9 +43,57 @@ SHIPPED: tuple[Shipped, ...] = (
         "freetoken:page16", "milepost.conformance.adapters.freetoken", "make_page16",
         "FreeToken's hybrid radix cache, pages of 16 tokens", "freetoken",
     ),
+    Shipped(
+        "sglang:rust", "milepost.conformance.adapters.sglang", "make_rust",
+        "SGLang: its compiled tree core, extra_buffer, pages of 1 token", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-no-buffer", "milepost.conformance.adapters.sglang", "make_rust_no_buffer",
+        "SGLang: its compiled tree core, no_buffer, no overlap", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-page16", "milepost.conformance.adapters.sglang", "make_rust_page16",
+        "SGLang: its compiled tree core, extra_buffer, pages of 16 tokens", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-page64", "milepost.conformance.adapters.sglang", "make_rust_page64",
+        "SGLang: its compiled tree core, extra_buffer, pages of 64 tokens", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-mixed", "milepost.conformance.adapters.sglang", "make_rust_mixed",
+        "SGLang: its compiled tree core, extra_buffer, mixed chunks, pages of 1 token", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-mixed16", "milepost.conformance.adapters.sglang", "make_rust_mixed16",
+        "SGLang: its compiled tree core, extra_buffer, mixed chunks, pages of 16 tokens", "sglang",
+    ),
+    Shipped(
+        "sglang:python", "milepost.conformance.adapters.sglang", "make_python",
+        "SGLang: its Python tree core, extra_buffer, pages of 1 token", "sglang",
+    ),
+    Shipped(
+        "sglang:python-no-buffer", "milepost.conformance.adapters.sglang", "make_python_no_buffer",
+        "SGLang: its Python tree core, no_buffer, no overlap", "sglang",
+    ),
+    Shipped(
+        "sglang:python-page16", "milepost.conformance.adapters.sglang", "make_python_page16",
+        "SGLang: its Python tree core, extra_buffer, pages of 16 tokens", "sglang",
+    ),
+    Shipped(
+        "sglang:python-page64", "milepost.conformance.adapters.sglang", "make_python_page64",
+        "SGLang: its Python tree core, extra_buffer, pages of 64 tokens", "sglang",
+    ),
+    Shipped(
+        "sglang:python-mixed", "milepost.conformance.adapters.sglang", "make_python_mixed",
+        "SGLang: its Python tree core, extra_buffer, mixed chunks, pages of 1 token", "sglang",
+    ),
+    Shipped(
+        "sglang:python-mixed16", "milepost.conformance.adapters.sglang", "make_python_mixed16",
+        "SGLang: its Python tree core, extra_buffer, mixed chunks, pages of 16 tokens", "sglang",
+    ),
 )
 
-PEER_PROBES = {"freetoken": "freetoken"}
+PEER_PROBES = {"freetoken": "freetoken", "sglang": "sglang"}
 """The module whose presence shows that this interpreter has the peer."""
 
 
