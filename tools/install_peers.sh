@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-all_peers=(freetoken vllm)
+all_peers=(freetoken sglang vllm)
 python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
@@ -53,6 +53,37 @@ assert fast_compare_key(tokens, tokens) == 3'
   wanted=$(digest pyproject.toml "$home/.engine")
   if [ "$(cat "$home/.milepost" 2>/dev/null)" != "$wanted" ]; then
     step $peer "install Milepost beside FreeToken" "${pip[@]}" --no-build-isolation --editable .
+    echo "$wanted" >"$home/.milepost"
+  fi
+  echo "install_peers: $peer: ready in $home"
+}
+
+install_sglang() {
+  local peer=sglang home=.peers/sglang pins=tools/sglang-constraints.txt
+  local pip=("$home/bin/python" -m pip install --quiet --constraint "$pins")
+  local wanted
+  wanted="$(declare -f install_sglang | digest - "$pins") $("$python" --version 2>&1)"
+
+  if [ "$(cat "$home/.engine" 2>/dev/null)" != "$wanted" ]; then
+    rm -rf "$home"
+    : >".peers/$peer.log"
+    step $peer "create an environment with $python" "$python" -m venv "$home"
+    step $peer "install torch 2.13.0" "${pip[@]}" setuptools torch==2.13.0
+    step $peer "install what SGLang's scheduler imports" "${pip[@]}" \
+      aiohttp apache-tvm-ffi dill einops fastapi gguf ipython msgspec numba numpy openai orjson packaging \
+      partial-json-parser pillow prometheus-client psutil pybase64 pydantic python-multipart pyzmq regex requests \
+      scipy sentencepiece setproctitle tqdm transformers triton uvicorn uvloop xxhash zstandard
+    step $peer "install SGLang 0.5.23" "${pip[@]}" --no-deps sglang==0.5.23
+    # The compiled core is loaded here: a torch that it does not accept would silently give the Python core instead.
+    step $peer "load SGLang's compiled tree core" "$home/bin/python" -W ignore -c '
+import torch
+import sglang.srt.mem_cache.rust_tree_core.mem_cache'
+    echo "$wanted" >"$home/.engine"
+  fi
+
+  wanted=$(digest pyproject.toml "$home/.engine")
+  if [ "$(cat "$home/.milepost" 2>/dev/null)" != "$wanted" ]; then
+    step $peer "install Milepost beside SGLang" "${pip[@]}" --no-build-isolation --editable .
     echo "$wanted" >"$home/.milepost"
   fi
   echo "install_peers: $peer: ready in $home"
