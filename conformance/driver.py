@@ -2,7 +2,8 @@
 
 Every subsequence of a schedule is a schedule: unknown requests are skipped, lengths clamped, operations that the
 cache does not offer skipped and counted. An extend is planned for a batch if a `launch` follows it with only open,
-extend, evict, close and preempt between; else it launches alone.
+extend, evict, close and preempt between; else it launches alone. Where a cache leases nothing on open, an open waits
+for its first extend: the two are one operation then, and nothing comes between them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from milepost.conformance.calls import call, describe
 from milepost.conformance.errors import AdapterError, EngineFailure, KitError
 from milepost.conformance.memory import Memory
 from milepost.conformance.outcome import Broken, Line, Outcome
-from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched, Slots
+from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched
 from milepost.spec.faults import Fault
 from milepost.spec.operations import (
     Close,
@@ -36,7 +37,6 @@ from milepost.spec.schedule import Schedule
 from milepost.spec.seam import Adapter
 from milepost.spec.state import Claim, State, initial
 from milepost.spec.step import Contradiction, step
-from milepost.spec.words import NULL, Cell
 
 BATCHED = (Open, Extend, Evict, Close, Preempt)
 
@@ -64,6 +64,7 @@ class Driver:
         self.observers = observers
         self.state = initial(self.capabilities)
         self.preempted: dict[str, Open] = {}
+        self.waiting: dict[str, Open] = {}
         self.outcome: Outcome
         self._index = 0
         self._part = ""
@@ -79,6 +80,8 @@ class Driver:
             self._part = "end"
             self._launch_planned()
             self.land_down_to(0)
+            for request in list(self.waiting):
+                self._extend(Extend(request, 1), planned=False)
         except Stop:
             pass
         self.outcome.state = self.state
@@ -93,7 +96,7 @@ class Driver:
             case Extend():
                 self._extend(operation, planned=_launch_follows(rest))
             case Launch():
-                self._launch_planned()
+                self._launch_planned(part="")
             case Land():
                 self._land(operation)
             case Freeze() | Publish():
@@ -125,7 +128,7 @@ class Driver:
         return None if claim is None or claim.closed else claim
 
     def _open(self, operation: Open) -> None:
-        if self.claim(operation.request):
+        if self.claim(operation.request) or operation.request in self.waiting:
             return self._skip("the request is open already")
         operation = self.preempted.get(operation.request, operation)
         if not operation.tokens:
@@ -134,29 +137,41 @@ class Driver:
             return self._skip("the namespace is not offered")
         if operation.content and not self.capabilities.contents:
             return self._skip("contents are not offered")
+        if self.capabilities.leases_on_open:
+            return self._ask_open(operation)
+        self.waiting[operation.request] = operation
+        return None
+
+    def _ask_open(self, operation: Open) -> None:
         if operation.request in self.state.claims:
             self._land_request(operation.request)
         self.ask(operation)
         if operation.request in self.state.claims:
             self.preempted.pop(operation.request, None)
-        return None
 
     def _extend(self, operation: Extend, planned: bool) -> None:
+        if operation.draft:
+            self._skip("drafts are not driven")
+        opening = self.waiting.pop(operation.request, None)
+        if opening is not None:
+            self._keep_overlap()
+            self._ask_open(opening)
         claim = self.claim(operation.request)
         if claim is None:
-            return self._skip("the request is not open")
+            return None if opening else self._skip("the request is not open")
         if claim.planned:
             self._launch_planned()
         goal = min(operation.to, len(claim.stream.tokens))
+        if opening is not None:
+            goal = max(goal, claim.length + 1)  # an open that leases nothing is nothing without its extend
         if self._length(operation.request) >= goal:
             return self._skip("the request is that long already")
         batch = planned and self.capabilities.batched_steps
         while self._length(operation.request) < goal:
-            length = self._length(operation.request)
             if not self._plan(operation.request, goal) or batch:
                 return None
             self._launch_planned()
-            if self._length(operation.request) < self.state.claims[operation.request].prompt or not length:
+            if self._length(operation.request) < claim.prompt:
                 return None  # the engine granted less of the prompt: the schedule decides whether to go on
         return None
 
@@ -166,24 +181,24 @@ class Driver:
 
     def _plan(self, request: str, goal: int) -> bool:
         """Plan one step: the prompt as far as asked, or one decoded token, since no more is sampled yet."""
-        self._keep_overlap(1 if self.state.planned() else 0)
+        self._keep_overlap()
         claim = self.state.claims[request]
         to = min(goal, max(claim.prompt, claim.length + 1))
         return isinstance(self.ask(Extend(request, to)), Grant)
 
-    def _keep_overlap(self, planned: int) -> None:
+    def _keep_overlap(self) -> None:
         """With no overlap the results of a step are known before the next is planned, as a scheduler would."""
-        if not planned and self.capabilities.overlap == 0:
+        if self.capabilities.overlap == 0 and not self.state.planned():
             self.land_down_to(0)
 
-    def _launch_planned(self) -> None:
+    def _launch_planned(self, part: str = "implied") -> None:
         if not self.state.planned():
             return
         if self.state.flights:
             self.land_down_to(self.capabilities.overlap)
-        part, self._part = self._part, self._part or "implied"
+        kept, self._part = self._part, self._part or part
         self.ask(Launch())
-        self._part = part
+        self._part = kept
 
     def land_down_to(self, count: int) -> None:
         while len(self.state.flights) > count:
@@ -204,7 +219,7 @@ class Driver:
             return self._skip("nothing is in flight")
         if operation.step is None or self.capabilities.ordered_steps:
             operation = replace(operation, step=steps[0])
-        self.ask(operation)
+        self.ask(replace(operation, accepted={}))  # no drafts were planned, so none can be accepted
         return None
 
     def _settled(self, operation: Freeze | Publish) -> None:
@@ -239,6 +254,8 @@ class Driver:
 
     def _close(self, operation: Close) -> None:
         claim = self.claim(operation.request)
+        if self.waiting.pop(operation.request, None):
+            return self._skip("the request was never extended")
         if claim is None:
             return self._skip("the request is not open")
         self._drop_or_launch(claim, "close")
@@ -257,10 +274,13 @@ class Driver:
         """Close everything, land, reset; then `fill` asks for as much as on a fresh instance and compares."""
         self._part = "drain"
         self._launch_planned()
+        if not self.capabilities.aborts:
+            self.land_down_to(0)
         for claim in list(self.state.open_claims()):
             self.ask(Close(claim.request, keep=False))
         self.land_down_to(0)
         self.preempted.clear()
+        self.waiting.clear()
         if fill is not None:
             fill(self)
         self._part = ""
@@ -290,10 +310,9 @@ class Driver:
         except Exception as error:  # whatever the engine raises is the engine's fault
             raise self._engine_failed(operation, error) from error
         self.outcome.engine_seconds += time.perf_counter() - started
-        if self.memory.real and isinstance(answer, Hit | Launched | Landing | Frozen):
-            named = _named_states(answer, self.state)
-            readings = self.memory.differences(self.state, answer.phases, earlier, named)
-            answer = replace(answer, readings=readings) if readings else answer
+        readings = self.memory.differences(self.state, answer, earlier)
+        if readings and isinstance(answer, Hit | Launched | Landing | Frozen):
+            answer = replace(answer, readings=readings)
         self._judge(operation, answer)
         if isinstance(operation, Launch):
             self.memory.hold_back(self.state)
@@ -318,7 +337,7 @@ class Driver:
         started = time.perf_counter()
         try:
             after = step(self.state, operation, answer)
-        except (Contradiction, KeyError, TypeError, AttributeError) as error:
+        except (Contradiction, LookupError, TypeError, AttributeError) as error:
             text = str(error) if isinstance(error, Contradiction) else f"an answer that makes no sense ({error!r})"
             raise AdapterError(f"operation {self._index}, {operation.verb}: {text}") from error
         finally:
@@ -357,17 +376,3 @@ def _launch_follows(rest: Sequence[Operation]) -> bool:
         if not isinstance(operation, BATCHED):
             return False
     return False
-
-
-def _named_states(answer: Answer, state: State) -> set[Cell]:
-    """Return the slots that the next read will look at: an offered source, the initial states of a launch."""
-    cells: set[Cell] = set()
-    if isinstance(answer, Hit):
-        for name, part in answer.table.items():
-            if isinstance(part, Slots):
-                cells.update((state.pools[name], index) for index in (part.live, part.source) if index != NULL)
-    if isinstance(answer, Launched):
-        for claim in state.planned():
-            for name, index in claim.planned.initial_state.items() if claim.planned else ():
-                cells.update({(state.pools[name], index)} if index is not None else ())
-    return cells

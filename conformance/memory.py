@@ -7,93 +7,115 @@ runs ahead of the device meets the memory that it would meet there.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from milepost.spec.answers import Phase, Slots
+from milepost.spec.answers import Answer, Frozen, Hit, Landing, Launched, Phase, Slots, Table, named_cells
 from milepost.spec.capabilities import Capabilities, Group
 from milepost.spec.payload import ZERO, Content
+from milepost.spec.reads import entries_of
 from milepost.spec.seam import Adapter, Remembered
 from milepost.spec.state import State
-from milepost.spec.words import NULL, Cell
+from milepost.spec.words import Cell
+
+Roles = dict[Cell, Group]
+"""What each cell is used for: groups may share a pool, and one cell reads differently in each of them."""
 
 
 class Memory:
     """Moves payloads between the judge's contents and the engine's memory, for groups with `executes="engine"`."""
 
     def __init__(self, adapter: Adapter, capabilities: Capabilities) -> None:
-        self._groups = {group.pool: group for group in capabilities.groups if group.executes == "engine"}
+        self._groups = {group.name: group for group in capabilities.groups if group.executes == "engine"}
         if self._groups and not isinstance(adapter, Remembered):
             raise TypeError("a group declares executes='engine' and the adapter has no read and write")
-        self._remembered = adapter if isinstance(adapter, Remembered) else None
-        self._pending: list[tuple[Cell, Group, Content]] = []
-
-    @property
-    def real(self) -> bool:
-        """True where some group lives in the engine's own memory."""
-        return bool(self._groups)
+        self._engine: Any = adapter
+        self._pending: dict[Cell, tuple[Group, Content]] = {}
 
     def hold_back(self, state: State) -> None:
         """Remember what the newest step writes; `state` is the judge's state right after its launch."""
-        if not self._groups:
-            return
-        for cell, (_, first, last) in state.flights[-1].writes.items():
-            group = self._groups.get(cell[0])
+        for cell, (request, first, last) in state.flights[-1].writes.items() if self._groups else ():
+            content = state.contents[cell]
+            group = self._group(cell, self._roles([state.claims[request].table]), content)
+            if isinstance(content, tuple):
+                content = tuple(one if first <= entry < last else None for entry, one in enumerate(content))
             if group is not None:
-                content = state.contents[cell]
-                if isinstance(content, tuple):
-                    kept = range(first, last)
-                    content = tuple(one if entry in kept else None for entry, one in enumerate(content))
-                self._pending.append((cell, group, content))
+                self._pending[cell] = group, content
 
     def flush(self) -> None:
         """Write what was held back: the device has caught up."""
-        for cell, group, content in self._pending:
-            self._store(cell, group, content)
+        for cell, (group, content) in self._pending.items():
+            self._engine.write(cell, group.name, content)
         self._pending.clear()
 
     def before(self, state: State) -> dict[Cell, Content]:
         """Read the slots whose content the engine's next call may change and not report."""
-        return {cell: self._load(cell) for cell in self._watched(state)} if self._groups else {}
+        slots = self._roles((claim.table for claim in state.claims.values()), Slots) if self._groups else {}
+        return {cell: self._engine.read(cell, group.name) for cell, group in slots.items()}
 
-    def differences(
-        self, state: State, phases: Iterable[Phase], earlier: dict[Cell, Content], named: Iterable[Cell] = ()
-    ) -> dict[Cell, Content]:
-        """Compare memory with what the reported phases must have left; return the readings that differ.
+    def differences(self, state: State, answer: Answer, earlier: dict[Cell, Content]) -> dict[Cell, Content]:
+        """Compare memory with what an answer's phases must have left; return the readings that differ.
 
-        An unwritten cell that the engine did not touch stays unwritten, whatever an earlier tenant left in it.
+        What was never written stays so, whatever an earlier tenant left in it, unless the engine's call changed it.
+        Where the harness holds back what a step writes, memory lags behind the judge by our own doing.
         """
-        if not self._groups:
+        if not self._groups or not isinstance(answer, Hit | Launched | Landing | Frozen):
             return {}
-        predicted = dict(state.contents)
-        touched: set[Cell] = set()
-        for phase in phases:
-            values = [((pool, target), predicted.get((pool, source))) for pool, source, target in phase.copies]
-            values += [(cell, ZERO) for cell in phase.zeros]
-            predicted.update(values)
-            touched.update(cell for cell, _ in values)
-        held_back = {cell for cell, _, _ in self._pending}  # memory lags behind the judge there, by our own doing
+        predicted, touched = _predict(state, answer.phases)
+        given: list[Table] = [*answer.tables.values(), getattr(answer, "table", {})]
+        roles = self._roles([*(claim.table for claim in state.claims.values()), *given])
         readings: dict[Cell, Content] = {}
-        for cell in {*touched, *earlier, *named} - held_back:
-            if cell[0] in self._groups:
-                actual = self._load(cell)
-                expected = predicted.get(cell)
-                unseen = expected is None and (cell not in earlier or earlier[cell] == actual)
-                if actual != expected and not unseen:
-                    readings[cell] = actual
+        for cell in {*touched, *earlier, *self._read_next(state, answer)} - self._pending.keys():
+            expected = predicted.get(cell)
+            group = self._group(cell, roles, expected)
+            if group is None or (expected is None and group.kind.paged):
+                continue
+            actual = self._engine.read(cell, group.name)
+            found = _page(group, expected, actual) if group.kind.paged else actual
+            unseen = expected is None and earlier.get(cell, actual) == actual
+            if found != expected and not unseen:
+                readings[cell] = found
         return readings
 
-    def _watched(self, state: State) -> set[Cell]:
-        cells: set[Cell] = set()
-        for claim in state.claims.values():
-            for name, part in claim.table.items():
-                if isinstance(part, Slots) and state.pools[name] in self._groups:
-                    indexes = (part.live, part.source, *(slot for _, slot in part.frozen))
-                    cells.update((state.pools[name], index) for index in indexes if index != NULL)
-        return cells
+    def _read_next(self, state: State, answer: Answer) -> Roles:
+        """Return the cells that the next reads will look at: what a hit offers, what the requests of a launch read."""
+        tables = [answer.table] if isinstance(answer, Hit) else []
+        if isinstance(answer, Launched):
+            for claim in state.planned():
+                table = answer.tables.get(claim.request, claim.table)
+                states = claim.planned.initial_state.items() if claim.planned else ()
+                tables += [table, {name: Slots(index) for name, index in states if index is not None}]
+        return self._roles(tables)
 
-    def _load(self, cell: Cell) -> Content:
-        assert self._remembered is not None
-        return self._remembered.read(cell, self._groups[cell[0]].name)
+    def _roles(self, tables: Iterable[Table], form: type = object) -> Roles:
+        """Return the cells that tables name in the engine's own groups."""
+        parts = [(self._groups[name], part) for table in tables for name, part in table.items()
+                 if name in self._groups and isinstance(part, form)]
+        return {cell: group for group, part in parts
+                for cell in named_cells({group.name: part}, {group.name: group.pool})}
 
-    def _store(self, cell: Cell, group: Group, content: Content) -> None:
-        assert self._remembered is not None
-        self._remembered.write(cell, group.name, content)
+    def _group(self, cell: Cell, roles: Roles, content: Content) -> Group | None:
+        """Return the group in whose memory a cell lies: by its role, or else by the form of its content."""
+        if cell in roles:
+            return roles[cell]
+        fitting = [group for group in self._groups.values() if group.pool == cell[0]]
+        alike = [group for group in fitting if group.kind.paged == isinstance(content, tuple)]
+        return next(iter(alike or fitting), None)
+
+
+def _predict(state: State, phases: Iterable[Phase]) -> tuple[dict[Cell, Content], set[Cell]]:
+    """Return what cells hold after the reported phases, and which of them these touched."""
+    predicted, touched = dict(state.contents), set[Cell]()
+    for phase in phases:
+        values = [((pool, target), predicted.get((pool, source))) for pool, source, target in phase.copies]
+        values += [(cell, ZERO) for cell in phase.zeros]
+        predicted.update(values)
+        touched.update(cell for cell, _ in values)
+    return predicted, touched
+
+
+def _page(group: Group, expected: Content, actual: Content) -> Content:
+    """Return what a page holds: memory decides, and entries that were never written stay so."""
+    count = group.page_size // group.stride
+    wanted, found = entries_of(expected, count), entries_of(actual, count)
+    merged = tuple(None if one is None else other for one, other in zip(wanted, found, strict=True))
+    return expected if merged == wanted else merged
