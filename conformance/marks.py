@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from milepost.conformance.generator import ANCHOR
 from milepost.conformance.outcome import Line
 from milepost.conformance.profiles import PROFILES, Minimum, Profile, missing
-from milepost.spec.answers import Drained, Evicted, Frozen, Grant, Hit, Refused, ResetDone
+from milepost.spec.answers import Drained, Evicted, Frozen, Grant, Hit, Launched, Refused, ResetDone
 from milepost.spec.capabilities import Capabilities
 from milepost.spec.geometry import boundary_grid
 from milepost.spec.operations import (
@@ -124,7 +124,7 @@ class MarkObserver:
 
     def _grants(self, before: State, line: Line, after: State) -> None:
         """Count cells that were newly granted and still held what another request had written."""
-        if not isinstance(line.answer, Hit | Grant | Frozen):
+        if not isinstance(line.answer, Hit | Grant | Frozen | Launched):
             return
         for request in {*line.answer.tables, getattr(line.operation, "request", "")}:
             old, new = before.claims.get(request), after.claims.get(request)

@@ -7,10 +7,10 @@ import pytest
 
 from milepost.conformance.marks import MARKS, PROFILES, MarkObserver, missing
 from milepost.conformance.outcome import Line
-from milepost.reference.cache import make, make_explicit
+from milepost.reference.cache import ReferenceCache, make, make_explicit
 from milepost.reference.liberties import LIBERTIES
 from milepost.reference.mutants import MUTANTS
-from milepost.spec.answers import Hit, Refused
+from milepost.spec.answers import Grant, Hit, Launched, Pages, Refused
 from milepost.spec.capabilities import Configuration
 from milepost.spec.operations import Open, Publish
 from milepost.spec.payload import make_stream
@@ -128,6 +128,27 @@ def test_a_hit_that_ends_inside_a_page_is_counted() -> None:
     observer = MarkObserver(replace(capabilities, groups=(replace(kv, page_size=16), state)))
     run(make, write(HIT), [observer])
     assert observer.counts["partial-page-hits"] == 1
+
+
+class PagesAtLaunch(ReferenceCache):
+    """The reference, except that a plan has no page before its step is launched."""
+
+    def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
+        answer = super().extend(request, to, draft)
+        if isinstance(answer, Grant):
+            return replace(answer, table={**answer.table, "kv": Pages()})
+        return answer
+
+    def launch(self) -> Launched:
+        launched = super().launch()
+        tables = {name: claim.table() for name, claim in self.requests.items()}
+        return replace(launched, tables={**tables, **launched.tables})
+
+
+def test_pages_that_are_granted_at_a_launch_count_as_granted_again() -> None:
+    story = "open r1 a8\nextend r1 8\nland\nclose r1 drop\nopen r2 b8\nextend r2 8"
+    early, late = count(story), count(story, PagesAtLaunch)
+    assert late["re-granted-cells"] == early["re-granted-cells"] == 3
 
 
 def test_a_refused_publish_is_counted() -> None:
