@@ -1,0 +1,209 @@
+"""Illegal edits of FreeToken's code, made in memory: each must be noticed by the kit.
+
+`freetoken_edits:NAME` is a target, FreeToken with that edit. Run as a script in FreeToken's environment, this tries
+each edit in turn and prints how it was noticed as a JSON line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from milepost.conformance.adapters import freetoken
+from milepost.conformance.targets import Make, Target
+from milepost.conformance.worker import Bench, task_generate
+from milepost.spec.capabilities import Configuration
+from milepost.spec.seam import Adapter
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Pieces of one function's source and what they are replaced by; `owner` is `module` or `module:Class`."""
+
+    owner: str
+    function: str
+    pieces: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """An illegal edit, and the codes that it may be noticed as: which comes first depends on the schedule."""
+
+    codes: tuple[str, ...]
+    edits: tuple[Edit, ...]
+    page: int = 1
+
+
+_TREE = "freetoken.kvcache.hybrid_radix_cache:HybridRadixCache"
+_NODE = "freetoken.kvcache.radix_cache:RadixTreeNode"
+_MANAGER = "freetoken.scheduler.cache:CacheManager"
+_POOL = "freetoken.kvcache.linear_state_pool:LinearStatePool"
+_LINEAR = "freetoken.attention.linear"
+_SCHEDULER = "freetoken.scheduler.scheduler"
+
+BREAKS: dict[str, Break] = {
+    "snapshot_not_locked_on_a_hit": Break(
+        ("evicted-while-leased",),
+        (Edit(_TREE, "inc_lock", (("if node.mamba_value is not None:", "if False:"),)),),
+    ),
+    "snapshot_moved_by_a_split": Break(
+        ("over-advanced",),
+        (Edit(_NODE, "split_at", ((
+            "new_node.ref_count = self.ref_count",
+            "new_node.ref_count = self.ref_count; new_node.mamba_value, self.mamba_value = self.mamba_value, None",
+        ),)),),
+    ),
+    "hit_as_long_as_the_kv": Break(
+        ("torn-hit",),
+        (Edit(_TREE, "match_prefix", ((
+            "HybridMatch(self._collect_kv(cur), end_len, cur.mamba_value, cur)",
+            "HybridMatch(self._collect_kv(node), self._path_len(node), cur.mamba_value, node)",
+        ),)),),
+    ),
+    "donated_slot_kept": Break(
+        ("write-to-published", "double-grant", "crash", "over-advanced", "evicted-while-leased"),
+        (Edit(_MANAGER, "_cache_req_hybrid", (("pp[frozen_idx] = pool.alloc(1)[0]", "pp[frozen_idx] = frozen"),)),),
+    ),
+    "only_the_node_locked": Break(
+        ("crash", "leak", "evicted-while-leased", "stale-kv"),
+        (
+            Edit(_TREE, "inc_lock", (("cur = cur.parent", "break"),)),
+            Edit(_TREE, "dec_lock", (("cur = cur.parent", "break"),)),
+        ),
+    ),
+    "convolution_part_not_copied": Break(
+        ("stale-state",),
+        (Edit(_POOL, "copy_from", (("self.conv_states[:, dst].copy_(self.conv_states[:, src])", "pass"),)),),
+    ),
+    "label_counted_from_token_0": Break(
+        ("over-advanced",),
+        (Edit(_LINEAR, "_build_track_metadata", ((
+            "boundary = r.cached_len + c * CHUNK_SIZE",
+            "boundary = (r.cached_len // CHUNK_SIZE + c) * CHUNK_SIZE",
+        ),)),),
+    ),
+    "final_state_donated_off_a_page": Break(
+        ("over-advanced",),
+        (Edit(_MANAGER, "_cache_req_hybrid", (
+            ("if insert_len == req.cached_len and insert_len > 0:", "if insert_len > 0:"),
+            ("keep_live = not mamba_exist", "self._free(page_indices[insert_len:]); keep_live = not mamba_exist"),
+        )),),
+        page=16,
+    ),
+    "row_not_repointed_at_a_commit": Break(
+        ("double-grant", "stale-kv", "write-to-published"),
+        (Edit(_MANAGER, "_cache_req_hybrid", (("if prefix_len > old_handle.cached_len:", "if False:"),)),),
+    ),
+    "freed_pages_kept_as_views": Break(
+        ("double-grant", "stale-kv", "evicted-while-leased", "write-to-published"),
+        (Edit(_MANAGER, "lazy_free_region", (("[:: self.page_size].clone()", "[:: self.page_size]"),)),),
+    ),
+    "anchor_labelled_a_token_late": Break(
+        ("torn-hit",),
+        (Edit(_MANAGER, "snapshot_toolcall_anchor", (
+            ("r.mamba_last_track_seqlen = a", "r.mamba_last_track_seqlen = a + 1"),
+        )),),
+    ),
+    "convolution_cut_a_token_late": Break(
+        ("stale-state",),
+        (Edit(_LINEAR, "_build_track_metadata", (("CHUNK_SIZE - km1 + j", "CHUNK_SIZE - km1 + j + 1"),)),),
+    ),
+    "fresh_requests_read_their_slot": Break(
+        ("uninitialized-read",),
+        (Edit(_SCHEDULER, "build_fla_metadata", (("[r.cached_len > 0 for r in reqs]", "[True for r in reqs]"),)),),
+    ),
+}
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """Make one break for as long as this lasts; a piece that is not there exactly once is an error."""
+    kept: list[tuple[Any, str, Any]] = []
+    try:
+        for edit in BREAKS[name].edits:
+            module, _, class_name = edit.owner.partition(":")
+            owner = getattr(import_module(module), class_name) if class_name else import_module(module)
+            original = vars(owner)[edit.function]
+            kept.append((owner, edit.function, original))
+            setattr(owner, edit.function, _recompiled(edit, original))
+        yield
+    finally:
+        for owner, function, original in kept:
+            setattr(owner, function, original)
+
+
+def _recompiled(edit: Edit, original: Any) -> Any:
+    function = inspect.unwrap(original)
+    source = textwrap.dedent(inspect.getsource(function))
+    for before, after in edit.pieces:
+        if source.count(before) != 1:
+            raise LookupError(f"{edit.owner}, {edit.function}: {before!r} is there {source.count(before)} times")
+        source = source.replace(before, after)
+    made: dict[str, Any] = {}
+    exec(compile(source, f"<edited {edit.function}>", "exec"), function.__globals__, made)
+    return made[edit.function]
+
+
+def __getattr__(name: str) -> Make:
+    """Return the `make` of the target `freetoken_edits:NAME`; its edits stay until the process ends."""
+    if name not in BREAKS:
+        raise AttributeError(name)
+
+    def make(configuration: Configuration) -> Adapter:
+        adapter = _maker(name)(configuration)
+        if name not in _lasting:
+            _lasting[name] = broken(name)
+            _lasting[name].__enter__()
+        return adapter
+
+    return make
+
+
+_lasting: dict[str, Any] = {}
+
+
+def _maker(name: str) -> Make:
+    return freetoken.make_page16 if BREAKS[name].page == 16 else freetoken.make_page1
+
+
+def first_codes(name: str, schedules: int, seed: int, wanted: int) -> tuple[Counter[str], int]:
+    """Run generated schedules on a broken FreeToken until `wanted` have failed; return how, and how many ran.
+
+    It makes no promises here: the laws alone have to notice.
+    """
+
+    def make(configuration: Configuration) -> Adapter:
+        adapter: Any = _maker(name)(configuration)
+        adapter.capabilities = replace(adapter.capabilities, promises=())
+        return adapter  # type: ignore[no-any-return]  # a FreeTokenCache
+
+    sizes = freetoken.SIZES[f"freetoken:page{BREAKS[name].page}"]
+    bench = Bench(Target(name, make, sizes), lambda number, index: None)
+    bench.target.make(sizes[0])  # FreeToken is imported before its source is looked for
+    codes: Counter[str] = Counter()
+    with broken(name):
+        for ran, done in enumerate(task_generate(bench, seed, range(schedules), 40), 1):
+            codes.update([done.code] if done.code else [])
+            if codes.total() == wanted:
+                return codes, ran
+    return codes, schedules
+
+
+def main() -> None:
+    """Print one JSON line for each break: its name, how often each code came, and the schedules that it took."""
+    schedules, seed, wanted = (int(argument) for argument in sys.argv[1:4])
+    for name in sys.argv[4:] or BREAKS:
+        codes, ran = first_codes(name, schedules, seed, wanted)
+        print(json.dumps({"name": name, "codes": codes, "schedules": ran}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
