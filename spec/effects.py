@@ -67,7 +67,7 @@ def _grant(state: State, request: str, cell: Cell, times: int) -> None:
     for flight in () if state.capabilities.ordered_steps else state.flights:
         writer = flight.writes[cell][0] if cell in flight.writes else flight.fills.get(cell, request)
         if writer != request:
-            raise FaultFound(Fault("late-write", request, "", cell, other=writer))
+            raise FaultFound(Fault("late-write", request, "", cell, other=writer or next(iter(flight.spans), "")))
     state.fill(cell, None)
 
 

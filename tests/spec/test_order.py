@@ -93,6 +93,17 @@ def test_without_an_order_the_copies_of_a_step_in_flight_are_writes_too() -> Non
             faulty(world.extend("r4", 4, {"kv": Pages((5,))}), "late-write")
 
 
+def test_without_an_order_a_cell_that_a_step_in_flight_zeroes_for_nobody_is_not_granted() -> None:
+    """The engine clears freed slots with the next step, and hands one out before that step has landed."""
+    world = World(LITERAL)
+    legal(world.open("r1", PROMPT))
+    legal(world.extend("r1", 4, hybrid((0,), live=0)))
+    legal(world.launch(zero(0), zero(6)))
+    legal(world.open("r2", "zyxwvuts"))
+    fault = faulty(world.extend("r2", 4, hybrid((7,), live=6)), "late-write")
+    assert (fault.request, fault.other, fault.cell) == ("r2", "r1", ("state", 6))
+
+
 def test_a_donation_of_what_a_launched_step_completes_is_legal() -> None:
     world = in_flight()
     legal(world.close("r1", {}))
