@@ -17,7 +17,7 @@ from milepost.conformance.calls import call, describe
 from milepost.conformance.errors import AdapterError, EngineFailure, KitError
 from milepost.conformance.memory import Memory
 from milepost.conformance.outcome import Broken, Line, Outcome
-from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched
+from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched, Refused
 from milepost.spec.faults import Fault
 from milepost.spec.operations import (
     Close,
@@ -145,7 +145,7 @@ class Driver:
     def _ask_open(self, operation: Open) -> None:
         if operation.request in self.state.claims:
             self._land_request(operation.request)
-        self.ask(operation)
+        self._ask_scheduler(operation)
         if operation.request in self.state.claims:
             self.preempted.pop(operation.request, None)
 
@@ -184,7 +184,16 @@ class Driver:
         self._keep_overlap()
         claim = self.state.claims[request]
         to = min(goal, max(claim.prompt, claim.length + 1))
-        return isinstance(self.ask(Extend(request, to)), Grant)
+        return isinstance(self._ask_scheduler(Extend(request, to)), Grant)
+
+    def _ask_scheduler(self, operation: Open | Extend) -> Answer:
+        """Ask; an engine that schedules only with an earlier step's results gets them, and is asked again."""
+        answer = self.ask(operation)
+        waits = isinstance(answer, Refused) and answer.reason == "in-flight"
+        if waits and len(self.state.flights) > self.capabilities.overlap:
+            self.land_down_to(self.capabilities.overlap)
+            answer = self.ask(operation)
+        return answer
 
     def _keep_overlap(self) -> None:
         """With no overlap the results of a step are known before the next is planned, as a scheduler would."""
