@@ -1,21 +1,24 @@
 """SGLang 0.5.23 behind the seam: its UnifiedRadixCache, pools, requests, batches, PrefillAdder and result processing.
 
+SGLang's words for ours: a mamba slot is a slot, `mamba_value` a snapshot, ping-pong tracking a freeze, a checkpoint a
+publication, a match a hit, `lock` a lease, the copy on write a restore, a retraction a preemption.
+
 `sglang_scheduler` has the verbs, `sglang_engine` the engine's own calls in its scheduler's order, `sglang_tracking`
 where its kernels are told to write a checkpoint, `sglang_memory` the payloads in its tensors.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable
+from importlib import metadata
 
 from milepost.conformance.adapters.sglang_engine import LINEAR_LAYERS, Settings
 from milepost.conformance.adapters.sglang_scheduler import SGLang, Sizes, engine_sizes
-from milepost.conformance.errors import UsageError
+from milepost.conformance.errors import AdapterError, UsageError
 from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid, Group
 from milepost.spec.words import GroupKind
 
-VERSION = "0.5.23"
+WRITTEN_FOR = "0.5.23"
 
 
 def _declare(settings: Settings, sizes: Sizes) -> Capabilities:
@@ -28,8 +31,8 @@ def _declare(settings: Settings, sizes: Sizes) -> Capabilities:
     if settings.chunk != 64:
         faked.append(f"a model whose mamba_chunk_size is {settings.chunk}")
     return Capabilities(
-        engine="sglang",
-        version=VERSION,
+        engine="SGLang",
+        version=WRITTEN_FOR,
         issues="https://github.com/sgl-project/sglang/issues",
         fidelity=Fidelity("imported", tuple(faked)),
         groups=(
@@ -57,14 +60,27 @@ def _declare(settings: Settings, sizes: Sizes) -> Capabilities:
     )
 
 
+def _require_version() -> None:
+    """Say in one line that there is no SGLang here, or another one than this was written for."""
+    try:
+        found = metadata.version("sglang")
+    except metadata.PackageNotFoundError:
+        raise UsageError("SGLang is not installed here: run `make peers`") from None
+    if found != WRITTEN_FOR:
+        raise AdapterError(f"this adapter was written for SGLang {WRITTEN_FOR}, found {found}")
+
+
+def _chunk(chunk: int, page: int) -> int:
+    """Return a chunk that the engine takes beside a page: one must divide the other (arg_groups/overrides.py:1919)."""
+    return chunk if max(chunk, page) % min(chunk, page) == 0 else page
+
+
 def _maker(core: str, strategy: str, page: int, mixed: bool = False) -> Callable[[Configuration], SGLang]:
     def make(configuration: Configuration) -> SGLang:
-        found = importlib.metadata.version("sglang")
-        if found != VERSION:
-            raise UsageError(f"this adapter is written for sglang {VERSION}, and sglang {found} is installed here")
+        _require_version()
         # Without the extra buffer the engine switches its overlapped schedule off (arg_groups/overrides.py:454).
         overlap = strategy != "no_buffer"
-        settings = Settings(core, strategy, page, overlap, mixed, configuration.chunk_size)
+        settings = Settings(core, strategy, page, overlap, mixed, _chunk(configuration.chunk_size, page))
         sizes = engine_sizes(settings, configuration)
         return SGLang(settings, sizes, _declare(settings, sizes))
 

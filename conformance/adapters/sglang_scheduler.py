@@ -72,14 +72,15 @@ class Sizes:
 
 
 def engine_sizes(settings: Settings, configuration: Configuration) -> Sizes:
-    """Round a configuration to what the engine would serve: its slots limit its requests.
+    """Round a configuration to what the engine would serve: its slots limit its requests, and two should fit.
 
     One request takes a live slot, its tracking slots, and two that the cache may lock for it
     (mem_cache/kv_cache_configurator.py:3062).
     """
-    pages = max(configuration.pools.get("kv", 12), -(-4 * settings.grid // settings.page))
-    slots = max(configuration.pools.get("state", 8), settings.slots_each)
-    return Sizes(pages, slots, max(1, min(configuration.max_live, slots // settings.slots_each)))
+    tokens = max(configuration.pools.get("kv", 12) * configuration.page_size, 4 * settings.grid)
+    each = settings.slots_each
+    slots = max(configuration.pools.get("state", 8), each * min(configuration.max_live, 2))
+    return Sizes(-(-tokens // settings.page), slots, min(configuration.max_live, slots // each))
 
 
 class SGLang:
@@ -156,6 +157,8 @@ class SGLang:
     def open(
         self, request: str, tokens: tuple[int, ...], namespace: Namespace, content: Mapping[int, str]
     ) -> Hit | Refused:
+        if self._results_missing():
+            return Refused("in-flight")
         if len(self.claims) >= self.engine.rows:
             return Refused("too-many-requests")
         if len(tokens) > self.engine.tokens - ANSWER - self.settings.page:
@@ -167,7 +170,7 @@ class SGLang:
             again = self.engine.new_request(
                 f"{request}.{self.serial}", tokens, spaces.get("extra_key"), spaces.get("cache_salt")
             )
-        self._begin_pass()
+        self.engine.begin_pass()
         self.engine.look_up(again)
         claim = _Claim(request, again)
         if again.kv.mamba_cow_src_index is not None:
@@ -176,13 +179,14 @@ class SGLang:
         table = self.reported[request] = self._table(claim)
         return Hit(again.prefix_len, table, self._changed(request))
 
-    def _begin_pass(self) -> None:
-        """Schedule while no more steps are in flight than the event loop leaves (scheduler.py:2026, 2061)."""
-        if len(self.flights) <= self.capabilities.overlap:
-            self.engine.begin_pass()
+    def _results_missing(self) -> bool:
+        """Tell whether the event loop would process a result before it schedules (scheduler.py:2026, 2061)."""
+        return not self.planned and len(self.flights) > self.capabilities.overlap
 
     def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
         claim = self.claims[request]
+        if self._results_missing():
+            return Refused("in-flight")
         if claim.request.finished():
             return Refused("engine", "the engine has finished it")
         if claim.admitted and claim.request is not self.engine.chunked:
@@ -207,7 +211,7 @@ class SGLang:
             return Refused("engine", "a chunk goes first in its pass")
         if engine.chunked is not None and request is not engine.chunked:
             return Refused("busy", "another prompt is in the middle of its chunks")
-        self._begin_pass()
+        self.engine.begin_pass()
         start = request.prefix_len
         if engine.admit(request, to) is None:
             # What the pass published before that is reported with the next answer: it is no part of the refusal.
@@ -224,7 +228,7 @@ class SGLang:
         mixed = bool(self.planned) and self.planned[0][0] == "prefill"
         if mixed and not self.settings.mixed:
             return Refused("engine", "the step is a prefill")
-        self._begin_pass()
+        self.engine.begin_pass()
         prepared = engine.prepare_decode(request, tracked=not mixed)
         if prepared is None:
             return Refused("no-page")
@@ -285,7 +289,7 @@ class SGLang:
             for claim in claims:
                 claim.settled = True
         if not self.settings.overlap:
-            self._begin_pass()  # nothing happens between a landing and the next pass
+            self.engine.begin_pass()  # nothing happens between a landing and the next pass
         tables = self._changed()
         self._forget_closed()
         return Landing(tables, self._phases())
