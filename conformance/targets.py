@@ -91,9 +91,33 @@ SHIPPED: tuple[Shipped, ...] = (
         "sglang:python-mixed16", "milepost.conformance.adapters.sglang", "make_python_mixed16",
         "SGLang: its Python tree core, extra_buffer, mixed chunks, pages of 16 tokens", "sglang",
     ),
+    Shipped(
+        "vllm:full+state", "milepost.conformance.adapters.vllm", "make_full_state",
+        "vLLM: full attention and recurrent states in blocks of the same tokens", "vllm",
+    ),
+    Shipped(
+        "vllm:uneven", "milepost.conformance.adapters.vllm", "make_uneven",
+        "vLLM: attention and states in blocks of different tokens", "vllm",
+    ),
+    Shipped(
+        "vllm:unit16", "milepost.conformance.adapters.vllm", "make_unit16",
+        "vLLM: prefix_match_unit of 16 tokens, in larger blocks", "vllm",
+    ),
+    Shipped(
+        "vllm:checkpoint", "milepost.conformance.adapters.vllm", "make_checkpoint",
+        "vLLM: states written out inside a prefill, with and without a unit", "vllm",
+    ),
+    Shipped(
+        "vllm:window", "milepost.conformance.adapters.vllm", "make_window",
+        "vLLM: a third group with a sliding window and a smaller block", "vllm",
+    ),
+    Shipped(
+        "vllm:window-even", "milepost.conformance.adapters.vllm", "make_window_even",
+        "vLLM: a third group with a sliding window, all blocks of the same tokens", "vllm",
+    ),
 )
 
-PEER_PROBES = {"freetoken": "freetoken", "sglang": "sglang"}
+PEER_PROBES = {"freetoken": "freetoken", "sglang": "sglang", "vllm": "vllm"}
 """The module whose presence shows that this interpreter has the peer."""
 
 
