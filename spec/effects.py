@@ -81,10 +81,9 @@ def run_phases(
     queued: dict[Cell, str] = {}
     for phase in phases:
         moves = {(pool, target): (pool, source) for pool, source, target in phase.copies}
-        targets = dict.fromkeys((*moves, *phase.zeros))
+        targets = {*moves, *phase.zeros}
         loads = {target: _load(state, phase, source, targets, queued) for target, source in moves.items()}
-        for cell in targets:
-            content, suspect = loads.get(cell, (ZERO, "")) if cell not in phase.zeros else (ZERO, "")
+        for cell, (content, suspect) in (loads | dict.fromkeys(phase.zeros, (ZERO, ""))).items():
             owner = _guard_whole(state, cell, phase.at == "now", actors)
             if phase.at != "now":
                 queued[cell] = owner
