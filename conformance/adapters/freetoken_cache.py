@@ -40,6 +40,7 @@ FAKED = (
     "KV memory", "pinned memory", "CHUNK_SIZE where it is not 64",
 )
 WHOLE_PROMPT = 1 << 30
+DRAINS_FIRST = "messages are read and batches cut while one batch at most is in flight"
 ADMISSION_SLOTS = 3
 """State slots without which a request is not admitted (prefill.py:93-98)."""
 
@@ -119,6 +120,8 @@ class FreeTokenCache:
         self, request: str, tokens: tuple[int, ...], namespace: Namespace, content: Mapping[int, str]
     ) -> Hit | Refused:
         """Bring a prompt and admit it at once: `match_req`, `lock`, a row, three state slots, no page yet."""
+        if self._drains_first:
+            return Refused("in-flight", DRAINS_FIRST)
         engine = self._engine
         message = user_message(self._opened, tokens, content, engine.engine.max_seq_len)
         self._opened += 1
@@ -138,6 +141,8 @@ class FreeTokenCache:
 
     def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
         """Plan one chunk of a prompt, or one token of a running request."""
+        if self._drains_first:
+            return Refused("in-flight", DRAINS_FIRST)
         claim = self._requests[request]
         phase = "prefill" if claim.in_prompt else "decode"
         if claim.freed:
@@ -173,9 +178,6 @@ class FreeTokenCache:
         req = claim.req
         if req not in self._engine.decode_manager.running_reqs:
             return Refused("engine", "the output budget is used up")
-        if len(self._flights) > 1 and claim in self._flights[0].requests and claim.may_stop:
-            # A pass begins when all but one batch is drained, and knows by then whether this request goes on.
-            return Refused("in-flight", "a step that may end the request is drained first")
         self._plans.append(Plan(claim, "decode", Told(req.linear_slot_idx, req.linear_slot_idx, ())))
         return Grant(req.device_len, self._table(claim), (), {"state": req.linear_slot_idx})
 
@@ -261,7 +263,7 @@ class FreeTokenCache:
         engine.pool.free([admission.live, *admission.ping_pong])
 
     def _abort(self, claim: Request) -> None:
-        """Send the abort; messages are read while at most one batch is in flight, so it may have to wait for a drain.
+        """Send the abort; where two batches with the request are in flight, it is read after the older one's drain.
 
         What is in flight is freed when it is drained (scheduler.py:593-600).
         """
@@ -334,6 +336,11 @@ class FreeTokenCache:
 
     def _flights_of(self, claim: Request) -> list[Flight]:
         return [flight for flight in self._flights if claim in flight.requests]
+
+    @property
+    def _drains_first(self) -> bool:
+        """True while two batches are in flight: `overlap_loop` ends with the drain of the older one."""
+        return len(self._flights) > 1
 
     def _undrained(self) -> Step | None:
         return self._flights[-1].step if self._flights else None

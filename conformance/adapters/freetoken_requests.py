@@ -69,11 +69,6 @@ class Request:
         """Tokens whose pages belong to the tree and are locked for this request."""
         return int((self.admission.match if self.req is None else self.req.cache_handle).cached_len)
 
-    @property
-    def may_stop(self) -> bool:
-        """True where a stop token ends it."""
-        return not self.pending.sampling_params.ignore_eos
-
 
 @dataclass(frozen=True, slots=True)
 class Flight:
