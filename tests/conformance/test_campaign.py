@@ -170,7 +170,7 @@ def test_the_same_seed_gives_the_same_campaign() -> None:
 
 
 def test_a_budget_ends_a_campaign_before_its_schedules() -> None:
-    campaign = run("reference", replace(SHORT, schedules=100_000, budget_seconds=0.5))
+    campaign = run("reference", replace(SHORT, schedules=100_000, budget_seconds=5.0))
     assert 0 < campaign.schedules < 100_000
 
 
