@@ -65,6 +65,7 @@ class Driver:
         self.state = initial(self.capabilities)
         self.preempted: dict[str, Open] = {}
         self.waiting: dict[str, Open] = {}
+        self.awaits_results = False
         self.outcome: Outcome
         self._index = 0
         self._part = ""
@@ -187,12 +188,14 @@ class Driver:
         return isinstance(self._ask_scheduler(Extend(request, to)), Grant)
 
     def _ask_scheduler(self, operation: Open | Extend) -> Answer:
-        """Ask; an engine that schedules only with an earlier step's results gets them, and is asked again."""
-        answer = self.ask(operation)
-        waits = isinstance(answer, Refused) and answer.reason == "in-flight"
-        if waits and len(self.state.flights) > self.capabilities.overlap:
+        """Ask; an engine that schedules only with an earlier step's results gets them, from its first refusal on."""
+        if self.awaits_results and not self.state.planned():
             self.land_down_to(self.capabilities.overlap)
-            answer = self.ask(operation)
+        answer = self.ask(operation)
+        refused = isinstance(answer, Refused) and answer.reason == "in-flight"
+        if refused and len(self.state.flights) > self.capabilities.overlap:
+            self.awaits_results = True
+            answer = self._ask_scheduler(operation)
         return answer
 
     def _keep_overlap(self) -> None:

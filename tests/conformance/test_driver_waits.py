@@ -37,9 +37,9 @@ class Stubborn(Waiting):
 
 def test_a_refusal_for_results_in_flight_lands_them_and_asks_again() -> None:
     cache = Waiting()
-    drive(cache, [Open("r1", TEXT, MORE), *(Extend("r1", to) for to in (2, 4, 6))])
+    drive(cache, [Open("r1", TEXT, MORE), *(Extend("r1", to) for to in (2, 4, 6, 8))])
     assert cache.calls == ["open r1 8", "extend r1 2", "launch r1", "extend r1 4", "launch r1", "wait r1", "land 1",
-                           "extend r1 6", "launch r1", "land 2", "land 3"]
+                           "extend r1 6", "launch r1", "land 2", "extend r1 8", "launch r1", "land 3", "land 4"]
 
 
 def test_a_refusal_with_nothing_to_wait_for_is_a_refusal() -> None:
