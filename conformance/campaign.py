@@ -119,14 +119,15 @@ def run_campaign(target: str, options: Options, progress: Progress) -> Campaign:
     started = time.monotonic()
     with Child(target, options.hang_seconds) as child:
         campaign = Campaign(target, child.one("hello", None), options)
+        ready = time.monotonic()  # an engine that takes long to start still gets its whole budget
         if options.corpus:
             held: list[Schedule] = child.one("corpus")
             _run_held(child, campaign, held, len(held), "corpus", progress)
         if options.traffic is not None:
             recorded = options.traffic(campaign.capabilities)
-            within = itertools.takewhile(lambda _: not _over_budget(options, started), recorded)
+            within = itertools.takewhile(lambda _: not _over_budget(options, ready), recorded)
             _run_held(child, campaign, within, 0, "traffic", progress)
-        _run_generated(child, campaign, started, progress)
+        _run_generated(child, campaign, ready, progress)
         _shrink_all(child, campaign, progress)
         if options.promises:
             _judge_promises(child, campaign, progress)

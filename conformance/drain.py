@@ -71,13 +71,13 @@ class Capacity:
     single: int
 
 
-def fresh_capacity(make: Callable[[], Adapter]) -> Capacity:
+def fresh_capacity(make: Callable[[], Adapter], beat: Callable[[int], None] | None = None) -> Capacity:
     """Measure two fresh instances; one that faults grants nothing, and the schedule itself will say why."""
-    return Capacity(_measure(make(), filling), _measure(make(), admission))
+    return Capacity(_measure(make(), filling, beat), _measure(make(), admission, beat))
 
 
-def _measure(adapter: Adapter, ask: Callable[[Driver], int]) -> int:
-    driver = Driver(adapter)
+def _measure(adapter: Adapter, ask: Callable[[Driver], int], beat: Callable[[int], None] | None) -> int:
+    driver = Driver(adapter, beat=beat)
     driver.run(Schedule(Header(id="fresh"), ()))
     try:
         return ask(driver)

@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from milepost.conformance.answer_form import checked
 from milepost.conformance.calls import call, describe
 from milepost.conformance.errors import AdapterError, EngineFailure, KitError
 from milepost.conformance.memory import Memory
 from milepost.conformance.outcome import Broken, Line, Outcome
+from milepost.conformance.shapes import ShapeError
 from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched, Refused
 from milepost.spec.faults import Fault
 from milepost.spec.operations import (
@@ -315,13 +317,18 @@ class Driver:
         try:
             sampled = self._sampled(operation.step or 0) if isinstance(operation, Land) else {}
             answer = call(self.adapter, operation, sampled)
+            self.outcome.engine_seconds += time.perf_counter() - started
+            answer = checked(answer, self.capabilities)
+        except ShapeError as error:
+            raise self._adapter_error(operation, f"an answer that makes no sense: {error}") from None
         except EngineFailure as error:
             raise self._engine_failed(operation, error) from error
+        except AdapterError as error:
+            raise self._adapter_error(operation, str(error)) from error
         except KitError:
             raise
         except Exception as error:  # whatever the engine raises is the engine's fault
             raise self._engine_failed(operation, error) from error
-        self.outcome.engine_seconds += time.perf_counter() - started
         readings = self.memory.differences(self.state, answer, earlier)
         if readings and isinstance(answer, Hit | Launched | Landing | Frozen):
             answer = replace(answer, readings=readings)
@@ -329,6 +336,9 @@ class Driver:
         if isinstance(operation, Launch):
             self.memory.hold_back(self.state)
         return answer
+
+    def _adapter_error(self, operation: Operation, text: str) -> AdapterError:
+        return AdapterError(f"operation {self._index}, {operation.verb}: {text}")
 
     def _before_call(self, operation: Operation) -> None:
         if not isinstance(operation, Close | Reset | Evict | Extend):
@@ -350,8 +360,8 @@ class Driver:
         try:
             after = step(self.state, operation, answer)
         except (Contradiction, LookupError, TypeError, AttributeError) as error:
-            text = str(error) if isinstance(error, Contradiction) else f"an answer that makes no sense ({error!r})"
-            raise AdapterError(f"operation {self._index}, {operation.verb}: {text}") from error
+            text = str(error) if isinstance(error, Contradiction) else f"an answer that makes no sense: {error!r}"
+            raise self._adapter_error(operation, text) from error
         finally:
             self.outcome.judging_seconds += time.perf_counter() - started
         if isinstance(after, Fault):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from milepost.conformance.driver import Driver, Observer
 from milepost.conformance.outcome import Broken, Line
 from milepost.spec.answers import Hit
@@ -29,7 +31,7 @@ def boundary_observer(capabilities: Capabilities) -> Observer:
     return observe
 
 
-def inert_complaint(adapter: Adapter) -> str | None:
+def inert_complaint(adapter: Adapter, beat: Callable[[int], None] | None = None) -> str | None:
     """Run the smallest cacheable prompt twice on a fresh cache; say so if the second does not hit."""
     size = adapter.capabilities.smallest_cacheable
     if size < 2:
@@ -39,7 +41,7 @@ def inert_complaint(adapter: Adapter) -> str | None:
     for request in ("first", "second"):
         operations += [Open(request, tokens), *[Extend(request, size)] * size, Land(), Publish(request)]
         operations += [Close(request, keep=True), Land()]
-    outcome = Driver(adapter).run(Schedule(Header(id="not-inert"), tuple(operations)))
+    outcome = Driver(adapter, beat=beat).run(Schedule(Header(id="not-inert"), tuple(operations)))
     hits = [line.answer.length for line in outcome.lines if isinstance(line.answer, Hit)]
     if len(hits) == 2 and hits[1] > 0:
         return None

@@ -9,13 +9,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.context import SpawnProcess
-from multiprocessing.sharedctypes import RawArray
-from typing import Any
+from typing import Any, NoReturn
 
 from milepost.conformance import worker
+from milepost.conformance.child_process import Beat, interrupts_wait
 from milepost.conformance.errors import AdapterError, EngineCrash, EngineHang, KitBug, KitError
+from milepost.spec.schedule import Schedule
 
 HANDSHAKE_SECONDS = 180.0
+"""The longest that a cache may take to be built, an engine's start included."""
+
+PROGRAM_SECONDS = 3.0
+"""A program behind `stdio:` has a watchdog of its own, nearer to it: this much later, the child is what hangs."""
+
 _ENVIRONMENT = threading.Lock()
 
 
@@ -36,11 +42,19 @@ def _hash_seed(seed: int | None) -> Iterator[None]:
 
 
 class Lost(Exception):
-    """The child died or hung; `number` and `index` name the schedule and the operation that it was at."""
+    """The child died or hung at operation `index` of a schedule, counted from 1."""
 
-    def __init__(self, error: EngineCrash | EngineHang, number: int, index: int) -> None:
+    def __init__(self, error: EngineCrash | EngineHang, index: int) -> None:
         super().__init__(str(error))
-        self.error, self.number, self.index = error, number, index
+        self.error, self.index = error, index
+
+
+class Misanswered(AdapterError):
+    """An error of the adapter's own, in a schedule that shows it again."""
+
+    def __init__(self, sentence: str, schedule: Schedule) -> None:
+        super().__init__(sentence)
+        self.schedule = schedule
 
 
 class Child:
@@ -49,7 +63,8 @@ class Child:
     def __init__(self, target: str, hang_seconds: float, hash_seed: int | None = None) -> None:
         self.target, self.hang_seconds, self.hash_seed = target, hang_seconds, hash_seed
         self._context = multiprocessing.get_context("spawn")
-        self._beats = RawArray("q", 3)
+        self._beat = Beat()
+        self._patience = PROGRAM_SECONDS if target.startswith("stdio:") else 0.0
         self._process: SpawnProcess | None = None
 
     def __enter__(self) -> Child:
@@ -61,8 +76,8 @@ class Child:
     def call(self, task: str, *arguments: Any) -> Iterator[Any]:
         """Run one task and yield its items; raise Lost where the child did not come back.
 
-        A child that is lost before its first operation never built the cache: that is the adapter's error. A caller
-        that stops listening ends the child: what it still had to say would be taken for the next answer.
+        A child that is lost while it builds a cache is the adapter's error. A caller that stops listening ends the
+        child: what it still had to say would be taken for the next answer.
         """
         finished = False
         try:
@@ -77,28 +92,33 @@ class Child:
 
     def _listen(self, task: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
         self._start()
-        seen, quiet_since = self._beats[0], time.monotonic()
-        self._connection.send((task, arguments))
-        while True:
-            limit = self.hang_seconds if self._beats[0] else max(self.hang_seconds, HANDSHAKE_SECONDS)
-            if self._connection.poll(min(0.2, limit)):
-                try:
-                    kind, value = self._connection.recv()
-                except (EOFError, ConnectionResetError):
-                    self._lose(EngineCrash(f"the process died: {self._how_it_died()}"))
-                quiet_since = time.monotonic()
+        try:
+            self._connection.send((task, arguments))
+            while True:
+                kind, value, schedule = self._next()
                 if kind == "item":
                     yield value
                     continue
                 if kind == "end":
                     return
-                if kind == "bug":
-                    raise KitBug(value)
-                raise value
-            if self._beats[0] != seen:
-                seen, quiet_since = self._beats[0], time.monotonic()
-            elif time.monotonic() - quiet_since > limit:
-                self._lose(EngineHang(f"no answer within {limit:g} s"))
+                raise _raised(kind, value, schedule)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            self._lose(EngineCrash(f"the process died: {self._how_it_died()}"))
+
+    def _next(self) -> tuple[str, Any, Schedule | None]:
+        """Wait for the next message as long as the child gives signs of life."""
+        seen, quiet_since = self._beat.count, time.monotonic()
+        while not self._connection.poll(min(0.2, self._limit())):
+            if self._beat.count != seen:
+                seen, quiet_since = self._beat.count, time.monotonic()
+            elif time.monotonic() - quiet_since > self._limit():
+                self._lose(EngineHang(f"no answer within {self._limit() - self._patience:g} s"))
+        message: tuple[str, Any, Schedule | None] = self._connection.recv()
+        return message
+
+    def _limit(self) -> float:
+        seconds = max(self.hang_seconds, HANDSHAKE_SECONDS) if self._beat.builds else self.hang_seconds
+        return seconds + self._patience
 
     def one(self, task: str, *arguments: Any) -> Any:
         """Run a task that yields one item, and return it."""
@@ -106,10 +126,12 @@ class Child:
         return item
 
     def stop(self) -> None:
-        """End the child, if there is one."""
+        """End the child, if there is one, and what it has started."""
         if self._process is not None:
-            self._connection.close()
+            self._connection.close()  # an idle child ends by itself
             self._process.join(0.5)
+            self._process.terminate()
+            self._process.join(0.5 + self._patience)
             self._process.kill()
             self._process.join()
             self._process = None
@@ -118,11 +140,14 @@ class Child:
         if self._process is not None and self._process.is_alive():
             return
         self.stop()
-        self._beats[0] = 0
+        self._beat.start()
         self._connection, theirs = self._context.Pipe()
-        with _hash_seed(self.hash_seed):
+        seconds = self.hang_seconds, HANDSHAKE_SECONDS
+        with _hash_seed(self.hash_seed), interrupts_wait():
             self._process = self._context.Process(
-                target=worker.main, args=(theirs, self._beats, self.target, self.hash_seed), daemon=True
+                target=worker.main,
+                args=(theirs, self._beat.numbers, self.target, self.hash_seed, seconds),
+                daemon=True,
             )
             self._process.start()
         theirs.close()
@@ -133,9 +158,19 @@ class Child:
         code = self._process.exitcode
         return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
 
-    def _lose(self, error: EngineCrash | EngineHang) -> None:
-        beats, number, index = self._beats
+    def _lose(self, error: EngineCrash | EngineHang) -> NoReturn:
+        builds, (_, index) = self._beat.builds, self._beat.place
         self.stop()
-        if not beats:
+        if builds:
             raise AdapterError(f"'{self.target}' did not come up: {error}")
-        raise Lost(error, number, index)
+        raise Lost(error, index)
+
+
+def _raised(kind: str, value: Any, schedule: Schedule | None) -> KitError:
+    """Return the error of a message; an adapter's own is raised with the schedule that shows it."""
+    if kind == "bug":
+        return KitBug(value)
+    if isinstance(value, AdapterError) and schedule is not None:
+        return Misanswered(str(value), schedule)
+    assert isinstance(value, KitError)
+    return value

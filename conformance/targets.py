@@ -1,4 +1,7 @@
-"""Names of what can be judged, and how each is built: shipped targets, `module:make`, `stdio:./program`."""
+"""Names of what can be judged, and how each is built: shipped targets, `module:make`, `stdio:./program`.
+
+A wrong name is the person's mistake. What goes wrong while something is imported or built is the adapter's own error.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,25 @@ import difflib
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from milepost.conformance.errors import AdapterError, UsageError
-from milepost.spec.capabilities import Configuration, complaints
+from milepost.conformance.calls import describe
+from milepost.conformance.errors import AdapterError, EngineFailure, UsageError
+from milepost.conformance.verifying import objections
+from milepost.spec.capabilities import Configuration
 from milepost.spec.seam import Adapter
 
 Make = Callable[[Configuration], Adapter]
+
+
+def nothing_to_stop() -> None:
+    """Do what is needed at the end of a target that lives in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +134,16 @@ PEER_PROBES = {"freetoken": "freetoken", "sglang": "sglang", "vllm": "vllm"}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One buildable cache. `sizes` are the configurations that it can be asked for; empty where it takes any."""
+    """One buildable cache. `sizes` are the configurations that it can be asked for; empty where it takes any.
+
+    `stop` ends whatever runs outside this process; the target is not used after it.
+    """
 
     name: str
     make: Make
     sizes: tuple[Configuration, ...] = ()
     peer: str = ""
+    stop: Callable[[], None] = nothing_to_stop
 
 
 def names_for(name: str) -> list[str]:
@@ -137,31 +152,62 @@ def names_for(name: str) -> list[str]:
     return exact or [one.name for one in SHIPPED if one.name.startswith(f"{name}:")] or [name]
 
 
-def resolve(name: str) -> Target:
-    """Find the target called `name`; UsageError, with the nearest names, where there is none."""
+def resolve(name: str, call_seconds: float = 30.0, start_seconds: float = 300.0) -> Target:
+    """Find the target called `name`; UsageError, with the nearest names, where there is none.
+
+    A program behind `stdio:` has `start_seconds` to be ready and `call_seconds` for each answer.
+    """
     shipped = next((one for one in SHIPPED if one.name == name), None)
     if shipped is not None:
-        if shipped.peer and not peer_present(shipped.peer):
-            raise UsageError(f"target '{name}' needs {shipped.peer}, which is not installed here: run `make peers`")
-        module = importlib.import_module(shipped.module)
-        sizes = tuple(getattr(module, "SIZES", {}).get(name, ()))
-        return Target(name, getattr(module, shipped.attribute), sizes, shipped.peer)
-    scheme, _, rest = name.partition(":")
-    if scheme == "stdio" and rest:
-        return _stdio(name, rest)
-    if scheme in ("mutant", "liberty") and rest:
+        return _shipped(shipped)
+    scheme, colon, rest = name.partition(":")
+    if scheme == "stdio" and colon:
+        return _stdio(name, rest, call_seconds, start_seconds)
+    if scheme in ("mutant", "liberty") and colon:
         return _odd_reference(name, scheme, rest)
-    if rest:
+    if scheme and rest:
         return _imported(name, scheme, rest)
+    raise UsageError(f"unknown target '{name}'{_hint(name)}")
+
+
+def _shipped(shipped: Shipped) -> Target:
+    if shipped.peer and not peer_present(shipped.peer):
+        raise UsageError(f"target '{shipped.name}' needs {shipped.peer}, which is not installed here: run `make peers`")
+    module = _module(shipped.module)
+    sizes = tuple(getattr(module, "SIZES", {}).get(shipped.name, ()))
+    return Target(shipped.name, getattr(module, shipped.attribute), sizes, shipped.peer)
+
+
+def _hint(name: str) -> str:
+    module = _module_of_file(name) or name.rstrip(":")
+    if _module_of_file(name) or (module.isidentifier() and _is_there(module)):
+        return f": name a module and its function, such as {module}:make"
     near = difflib.get_close_matches(name, [one.name for one in SHIPPED], n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; `milepost list` shows what there is"
-    raise UsageError(f"unknown target '{name}'{hint}")
+    return f"; did you mean {' or '.join(near)}?" if near else "; `milepost list` shows what there is"
 
 
-def _stdio(name: str, command: str) -> Target:
-    from milepost.conformance.wire import StdioTarget
+def _module_of_file(name: str) -> str:
+    """Return the module that a file's path stands for, '' where the name is no such path."""
+    path = name.removeprefix("./").removesuffix(".py")
+    return path.strip("/").replace("/", ".") if path != name and path else ""
 
-    return Target(name, StdioTarget(command))
+
+def _is_there(module: str) -> bool:
+    _look_in_current_folder()
+    return importlib.util.find_spec(module) is not None
+
+
+def _stdio(name: str, command: str, call_seconds: float, start_seconds: float) -> Target:
+    from milepost.conformance.programs import Programs
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"'{name}' cannot be split into words: {str(error).lower()}") from None
+    if not words:
+        raise UsageError(f"'{name}' names no program: write stdio:./program and its arguments")
+    programs = Programs(command, call_seconds, start_seconds)
+    return Target(name, programs, stop=programs.stop)
 
 
 def _odd_reference(name: str, scheme: str, rest: str) -> Target:
@@ -169,44 +215,69 @@ def _odd_reference(name: str, scheme: str, rest: str) -> Target:
     from milepost.reference.mutants import MUTANTS
 
     makers: dict[str, Any] = {one: LIBERTIES[one] for one in LIBERTIES}
+    listing = "--liberties"
     if scheme == "mutant":
-        makers = {mutant: MUTANTS[mutant].make for mutant in MUTANTS}
+        makers, listing = {mutant: MUTANTS[mutant].make for mutant in MUTANTS}, "--mutants"
     if rest not in makers:
         near = difflib.get_close_matches(rest, list(makers), n=3)
-        raise UsageError(f"unknown {scheme} '{rest}'" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        meant = f"did you mean {' or '.join(near)}?" if near else f"`milepost list {listing}` shows what there is"
+        raise UsageError(f"unknown {scheme} '{rest}'; {meant}")
     return Target(name, makers[rest])
 
 
 def _imported(name: str, module_name: str, attribute: str) -> Target:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    if file := _module_of_file(module_name):
+        raise UsageError(f"unknown target '{name}': name the module, not its file, such as {file}:{attribute}")
+    _look_in_current_folder()
     try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and module_name.startswith(error.name):
-            raise UsageError(f"unknown target '{name}': there is no module '{module_name}'") from error
-        raise AdapterError(f"module '{module_name}' cannot be imported: {error}") from error
-    except Exception as error:  # an adapter's module may raise anything while it is imported
-        raise AdapterError(f"module '{module_name}' cannot be imported: {type(error).__name__}: {error}") from error
+        module = _module(module_name)
+    except ModuleNotFoundError:
+        near = difflib.get_close_matches(module_name, [path.stem for path in Path().glob("*.py")], n=1)
+        meant = f"; did you mean {near[0]}:{attribute}?" if near else ""
+        raise UsageError(f"unknown target '{name}': there is no module '{module_name}'{meant}") from None
     make = getattr(module, attribute, None)
     if not callable(make):
-        raise UsageError(f"target '{name}': module '{module_name}' has no function '{attribute}'")
+        near = difflib.get_close_matches(attribute, [one for one in dir(module) if callable(getattr(module, one))], n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"target '{name}': module '{module_name}' has no function '{attribute}'{meant}")
     return Target(name, make, tuple(getattr(module, "SIZES", {}).get(attribute, ())))
+
+
+def _look_in_current_folder() -> None:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def _module(name: str) -> ModuleType:
+    """Import a module; ModuleNotFoundError where there is none, AdapterError where it fails, SystemExit included."""
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # an adapter's module may raise anything while it is imported
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        if absent and (name == absent or name.startswith(f"{absent}.")):
+            raise
+        raise AdapterError(f"module '{name}' cannot be imported: {describe(error)}") from error
 
 
 def build(target: Target, configuration: Configuration) -> Adapter:
     """Build one cache and verify what it declares; AdapterError where that fails."""
     try:
         adapter = target.make(configuration)
-        capabilities = adapter.capabilities
+        found = objections(adapter, adapter.capabilities)
     except (AdapterError, UsageError):
         raise
-    except Exception as error:  # a failing make is the adapter's own error
-        raise AdapterError(f"make failed for '{target.name}': {type(error).__name__}: {error}") from error
-    found = complaints(capabilities)
+    except (Exception, SystemExit) as error:  # a failing make is the adapter's own error
+        what = str(error) if isinstance(error, EngineFailure) else describe(error)
+        raise AdapterError(f"make failed for '{target.name}': {what} ({_asked(configuration)})") from error
     if found:
-        raise AdapterError(f"'{target.name}' declares what cannot be: {'; '.join(found)}")
+        cannot_be = "; ".join(found)
+        raise AdapterError(f"'{target.name}' declares what cannot be: {cannot_be} ({_asked(configuration)})")
     return adapter
+
+
+def _asked(configuration: Configuration) -> str:
+    pools = " ".join(f"{pool}={cells}" for pool, cells in configuration.pools.items())
+    return f"asked for page {configuration.page_size}, chunk {configuration.chunk_size}, pools {pools}"
 
 
 def peer_present(peer: str) -> bool:

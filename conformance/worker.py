@@ -7,7 +7,7 @@ nothing here is trusted to come back.
 from __future__ import annotations
 
 import os
-import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any
 
-from milepost.conformance import clock
+from milepost.conformance import child_process, clock
 from milepost.conformance.calls import describe
 from milepost.conformance.corpus import load_corpus
 from milepost.conformance.drain import Capacity, filler, fresh_capacity
 from milepost.conformance.driver import Driver, Observer
-from milepost.conformance.errors import KitError
+from milepost.conformance.errors import AdapterError, EngineCrash, EngineFailure, EngineHang, KitError, UsageError
 from milepost.conformance.generation import SeededSource
 from milepost.conformance.marks import MarkObserver
 from milepost.conformance.outcome import Outcome
@@ -30,6 +30,7 @@ from milepost.conformance.targets import Target, build, resolve
 from milepost.conformance.unaligned import UnalignedObserver, UnalignedState
 from milepost.conformance.whitebox import accounting_observer, inventory_observer
 from milepost.spec.capabilities import Capabilities, Configuration
+from milepost.spec.faults import Fault
 from milepost.spec.schedule import Schedule
 from milepost.spec.seam import Adapter
 
@@ -51,23 +52,34 @@ class Done:
 
 @dataclass(slots=True)
 class Bench:
-    """Builds and runs: one target, its fresh capacity by configuration, the shared beat."""
+    """Builds and runs: one target, its fresh capacity by configuration, the shared beat.
+
+    `current` is the schedule that is run, and stays so where an error ended it.
+    """
 
     target: Target
-    beat: Callable[[int, int], None]
+    beat: child_process.Beat = field(default_factory=child_process.Beat)
     capacities: dict[str, Capacity] = field(default_factory=dict)
+    current: Schedule | None = None
+
+    def build(self, configuration: Configuration) -> Adapter:
+        """Build one cache; what takes long or dies meanwhile is no operation."""
+        with self.beat.building():
+            return build(self.target, configuration)
 
     def capacity(self, configuration: Configuration) -> Capacity:
         """Return what a fresh instance of these sizes grants, measured once."""
         key = repr(configuration)
         if key not in self.capacities:
-            self.capacities[key] = fresh_capacity(lambda: build(self.target, configuration))
+            self.capacities[key] = fresh_capacity(lambda: self.build(configuration), lambda _: self.beat.again())
         return self.capacities[key]
 
     def run(self, schedule: Schedule, number: int = 0, observed: bool = True) -> tuple[Outcome, UnalignedState]:
         """Run one schedule on a fresh cache."""
+        self.current = schedule
         configuration = schedule.header.configuration
-        adapter = build(self.target, configuration)
+        adapter = self.build(configuration)
+        self.beat(number, 0)
         marks = MarkObserver(adapter.capabilities, schedule.header.anchor)
         unaligned = UnalignedObserver(adapter.capabilities)
         observers: list[Observer] = [*_checks(adapter)]
@@ -75,13 +87,44 @@ class Bench:
             observers += [marks, unaligned]
         try:
             driver = Driver(adapter, observers, beat=lambda index: self.beat(number, index))
-            outcome = driver.run(schedule, filler(lambda: self.capacity(configuration)))
+            outcome = _run(driver, schedule, filler(lambda: self.capacity(configuration)))
         finally:
-            close = getattr(adapter, "shutdown", None)
-            if close is not None:
-                close()
+            _shut_down(adapter)
         outcome.marks = marks.counts
+        self.current = None
         return outcome, unaligned.result()
+
+
+def _run(driver: Driver, schedule: Schedule, fill: Callable[[Driver], None]) -> Outcome:
+    """Run a schedule; an engine that ends its process, or fails while it is looked into, has crashed too."""
+    try:
+        return driver.run(schedule, fill)
+    except EngineFailure as error:
+        code, text = error.code, str(error)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KitError) or not _passed_through(error, driver.adapter):
+            raise
+        code, text = "crash", describe(error)
+    driver.outcome.state = driver.state
+    driver.outcome.fault = Fault(code, "", detail=text)
+    return driver.outcome
+
+
+def _passed_through(error: BaseException, adapter: Adapter) -> bool:
+    """Tell whether an exception came out of the adapter's own code, or of what that called."""
+    module = type(adapter).__module__
+    return any(frame.f_globals.get("__name__") == module for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _shut_down(adapter: Adapter) -> None:
+    """Let go of a cache that has something to let go of."""
+    shutdown = getattr(adapter, "shutdown", None)
+    if shutdown is None:
+        return
+    try:
+        shutdown()
+    except Exception as error:
+        raise AdapterError(f"shutdown failed: {describe(error)}") from error
 
 
 def _checks(adapter: Adapter) -> Iterator[Observer]:
@@ -96,7 +139,7 @@ def _checks(adapter: Adapter) -> Iterator[Observer]:
 
 def task_hello(bench: Bench, configuration: Configuration | None) -> Iterator[Capabilities]:
     """Build one cache and send what it declares."""
-    yield build(bench.target, configuration or _first_size(bench)).capabilities
+    yield bench.build(configuration or _first_size(bench)).capabilities
 
 
 def task_sizes(bench: Bench) -> Iterator[tuple[Configuration, ...]]:
@@ -120,7 +163,7 @@ def task_generate(bench: Bench, seed: int, numbers: Iterable[int], length: int) 
 def _declare(bench: Bench) -> Callable[[Configuration], Capabilities]:
     @cache
     def declared(key: str) -> Capabilities:
-        return build(bench.target, wanted[key]).capabilities
+        return bench.build(wanted[key]).capabilities
 
     wanted: dict[str, Configuration] = {}
 
@@ -170,7 +213,7 @@ def task_answers(bench: Bench, schedules: Iterable[Schedule]) -> Iterator[list[s
 
 def task_inert(bench: Bench) -> Iterator[str | None]:
     """Try whether the second identical prompt of the smallest cacheable size hits; send a complaint or None."""
-    yield inert_complaint(build(bench.target, _first_size(bench)))
+    yield inert_complaint(bench.build(_first_size(bench)), lambda index: bench.beat(0, index))
 
 
 def _first_size(bench: Bench) -> Configuration:
@@ -196,30 +239,43 @@ TASKS: dict[str, Callable[..., Iterator[Any]]] = {
 }
 
 
-def main(connection: Connection, beats: Any, target_name: str, jitter_seed: int | None) -> None:
-    """Serve tasks until the parent hangs up. Messages: ('item', value), ('end',), ('error', exception)."""
-    sys.stdout = sys.stderr  # an engine that prints must not disturb what the parent prints
+def main(
+    connection: Connection, numbers: Any, target_name: str, jitter_seed: int | None, seconds: tuple[float, float]
+) -> None:
+    """Serve tasks until the parent hangs up. Messages are (kind, value, schedule that was run).
+
+    Kinds: `item`, `end`, `error` with a KitError, and `bug` with a sentence. `seconds` are for an answer and for the
+    start of a program behind `stdio:`.
+    """
+    child_process.settle(end_at_once=not target_name.startswith("stdio:"))
     if jitter_seed is not None:
         clock.jitter(jitter_seed)
-
-    def beat(number: int, index: int) -> None:
-        beats[0] += 1
-        beats[1], beats[2] = number, index
-
     bench: Bench | None = None
-    while True:
-        try:
+    beat = child_process.Beat(numbers)
+    try:
+        while True:
             name, arguments = connection.recv()
-        except (EOFError, OSError):
-            os._exit(0)  # an engine's threads must not keep a finished child alive
-        try:
-            bench = bench or Bench(resolve(target_name), beat)
-            for item in TASKS[name](bench, *arguments):
-                connection.send(("item", item))
-            connection.send(("end", None))
-        except (BrokenPipeError, ConnectionResetError):
-            os._exit(0)
-        except KitError as error:
-            connection.send(("error", error))
-        except Exception as error:  # a bug of the kit itself must reach the person, with its place
-            connection.send(("bug", describe(error)))
+            try:
+                bench = bench or Bench(resolve(target_name, *seconds), beat)
+                for item in TASKS[name](bench, *arguments):
+                    connection.send(("item", item, None))
+                connection.send(("end", None, None))
+            except (BrokenPipeError, ConnectionResetError):
+                raise
+            except Exception as error:
+                connection.send((*_blamed(error), bench.current if bench else None))
+    except (EOFError, OSError, child_process.Ended):
+        child_process.ignore_end()
+        if bench is not None:
+            bench.target.stop()
+        os._exit(0)  # an engine's threads must not keep a finished child alive
+
+
+def _blamed(error: Exception) -> tuple[str, Any]:
+    """Return the kind and value of the message for an error: a plain one, whatever an adapter has made of it."""
+    for culprit in (UsageError, AdapterError, EngineCrash, EngineHang):
+        if isinstance(error, culprit):
+            return "error", culprit(str(error))
+    if os.environ.get("MILEPOST_DEBUG"):
+        traceback.print_exception(error)
+    return "bug", describe(error)

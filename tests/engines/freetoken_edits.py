@@ -186,7 +186,7 @@ def first_codes(name: str, schedules: int, seed: int, wanted: int) -> tuple[Coun
         return adapter  # type: ignore[no-any-return]  # a FreeTokenCache
 
     sizes = freetoken.SIZES[f"freetoken:page{BREAKS[name].page}"]
-    bench = Bench(Target(name, make, sizes), lambda number, index: None)
+    bench = Bench(Target(name, make, sizes))
     bench.target.make(sizes[0])  # FreeToken is imported before its source is looked for
     codes: Counter[str] = Counter()
     with broken(name):
