@@ -96,7 +96,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """The tables after a landing, publish, preempt or close, side effects on other requests too."""
+    """The tables after a landing, publish, preempt or close; a request that has ended and is left out holds nothing."""
 
     tag: ClassVar[str] = "landing"
     tables: Tables = field(default_factory=dict)
@@ -128,7 +128,7 @@ class ResetDone:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """The cells given up, where the engine can list them; `listed` is False where it cannot."""
+    """The cells given up, unwritten from then on; `listed` is False where the engine cannot list them."""
 
     tag: ClassVar[str] = "evicted"
     cells: tuple[Cell, ...] = ()
