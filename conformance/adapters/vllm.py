@@ -15,7 +15,6 @@ from milepost.conformance.adapters.vllm_engine import (
     ATTENTION,
     LAYERS,
     POOL,
-    STATE,
     WINDOW,
     Settings,
     fit,
@@ -39,6 +38,8 @@ TARGETS: dict[str, tuple[Settings, ...]] = {
         Settings(retention=None, blocks=25),
         Settings(budget=12, blocks=26),
         Settings(budget=5, retention=None, blocks=18, running=3),
+        Settings(states=2, blocks=28),
+        Settings(states=2, retention=None, budget=20, blocks=29),
     ),
     "vllm:uneven": (
         Settings(block=8, state_block=16, blocks=22),
@@ -49,6 +50,7 @@ TARGETS: dict[str, tuple[Settings, ...]] = {
         Settings(block=32, state_block=32, unit=16, budget=256, retention=None, blocks=25),
         Settings(block=32, state_block=32, unit=16, budget=40, blocks=26),
         Settings(block=48, state_block=48, unit=16, budget=20, retention=None, blocks=18, running=3),
+        Settings(block=32, state_block=32, unit=16, states=2, budget=256, blocks=30),
     ),
     "vllm:checkpoint": (
         Settings(checkpoint=1),
@@ -58,6 +60,7 @@ TARGETS: dict[str, tuple[Settings, ...]] = {
         Settings(checkpoint=1, unit=4, retention=None, budget=5, blocks=20, running=3),
         Settings(checkpoint=4, unit=4, budget=20, blocks=22),
         Settings(checkpoint=8, retention=None, budget=12, blocks=21),
+        Settings(checkpoint=1, unit=4, states=2, blocks=32),
     ),
     "vllm:window": (
         Settings(window=10, window_block=4, blocks=32),
@@ -84,7 +87,7 @@ def _declare(settings: Settings, alignment: int) -> Capabilities:
     page, state = settings.block, settings.state_block
     groups = [
         Group(ATTENTION, GroupKind.FULL, POOL, page_size=page, layers=LAYERS, executes="engine"),
-        Group(STATE, GroupKind.RECURRENT, POOL, layers=LAYERS, executes="engine"),
+        *(Group(name, GroupKind.RECURRENT, POOL, layers=LAYERS, executes="engine") for name in settings.state_names),
     ]
     if settings.window_block:
         groups.append(Group(

@@ -21,6 +21,7 @@ OUTPUT_TOKENS = 1 << 20
 class Settings:
     """One way to run the engine; sizes in tokens, `blocks` without the null block.
 
+    `states` is how many groups hold recurrent states: vLLM makes groups of as many layers as there are of attention.
     `unit` is `prefix_match_unit`, 0 where it is not set. `checkpoint` is the grid on which the backend can write out a
     state inside a prefill, 0 where it cannot. `window_block` is 0 without a third group. `retention` is
     `prefix_cache_retention_interval`, `budget` is `max_num_batched_tokens`.
@@ -28,6 +29,7 @@ class Settings:
 
     block: int = 8
     state_block: int = 8
+    states: int = 1
     unit: int = 0
     checkpoint: int = 0
     window: int = 0
@@ -44,8 +46,13 @@ class Settings:
 
     @property
     def states_per_request(self) -> int:
-        """Return how many states one request can hold: the last two, a checkpoint, and a copy on write."""
-        return 3 + bool(self.checkpoint)
+        """Return how many states one request can hold: the last two, a checkpoint, and a copy, in each group."""
+        return self.states * (3 + bool(self.checkpoint))
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Return the names of the groups that hold recurrent states."""
+        return (STATE, *(f"{STATE}{number}" for number in range(2, self.states + 1)))
 
     def blocks_for(self, tokens: int) -> int:
         """Return how many blocks a request of that length can hold at most."""
@@ -83,14 +90,15 @@ def group_specs(settings: Settings) -> list[tuple[str, Any]]:
     heads = {block: max(settings.block, settings.state_block) // block for block in (settings.block, smallest)}
     common = {"head_size": 1, "dtype": torch.int64}
     page_bytes = 16 * settings.block * heads[settings.block]
+    state = MambaSpec(
+        block_size=settings.state_block, shapes=((3,), (2, 2)), dtypes=(torch.int64, torch.int64),
+        page_size_padded=page_bytes, mamba_cache_mode="align",
+        num_prefill_checkpoint_blocks=int(settings.checkpoint > 0),
+        prefill_checkpoint_alignment=settings.checkpoint or None,
+    )
     specs: list[tuple[str, Any]] = [
         (ATTENTION, FullAttentionSpec(block_size=settings.block, num_kv_heads=heads[settings.block], **common)),
-        (STATE, MambaSpec(
-            block_size=settings.state_block, shapes=((3,), (2, 2)), dtypes=(torch.int64, torch.int64),
-            page_size_padded=page_bytes, mamba_cache_mode="align",
-            num_prefill_checkpoint_blocks=int(settings.checkpoint > 0),
-            prefill_checkpoint_alignment=settings.checkpoint or None,
-        )),
+        *((name, state) for name in settings.state_names),
     ]
     if settings.window_block:
         specs.append((WINDOW, SlidingWindowSpec(

@@ -9,14 +9,13 @@ what happens after a step is scheduled and when its output arrives, and the copi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 from milepost.conformance.adapters.vllm_engine import (
     ATTENTION,
     POOL,
-    STATE,
     WINDOW,
     Settings,
     build_scheduler,
@@ -51,20 +50,23 @@ class _Planned:
     claim: _Claim
     start: int
     stop: int
-    copy: tuple[int, int] | None
+    copies: list[tuple[int, int]]
     fresh: bool
 
 
 @dataclass(eq=False, slots=True)
 class _Claim:
-    """One open request. `lookup` is (blocks, length) until its first extend, `seen` the changes before that lookup."""
+    """One open request. `lookup` is (blocks, length) until its first extend, `seen` the changes before that lookup.
+
+    `sources` are the blocks of its hit, by group, from which its first step restores states.
+    """
 
     name: str
     request: Any
     worker: WorkerRows
     lookup: tuple[Any, int] | None = None
     seen: int = 0
-    source: int = NULL
+    sources: dict[int, int] = field(default_factory=dict)
 
 
 class Vllm:
@@ -75,7 +77,8 @@ class Vllm:
         self.scheduler = build_scheduler(settings)
         self.manager = self.scheduler.kv_cache_manager
         groups = self.scheduler.kv_cache_config.kv_cache_groups
-        self.names = [ATTENTION, STATE, WINDOW][: len(groups)]
+        self.names = [ATTENTION, *settings.state_names, WINDOW][: len(groups)]
+        self.states = range(1, 1 + settings.states)
         self.specs = [group.kv_cache_spec for group in groups]
         self.managers = self.manager.coordinator.single_type_managers
         self.memory = BlockMemory(self.specs, self.specs[1].shapes, settings.blocks + 1)
@@ -112,10 +115,10 @@ class Vllm:
         claim = _Claim(request, ours, WorkerRows(self.settings.state_block), (blocks, length), self.changes)
         self.claims[request] = claim
         rows: Sequence[Sequence[int]] = blocks.get_block_ids() if length else [()] * len(self.names)
-        claim.source = rows[1][-1] if length else NULL
+        claim.sources = {group: rows[group][-1] for group in self.states if length}
         return Hit(length, {
-            name: Slots(source=claim.source) if name == STATE else Pages(cells(row))
-            for name, row in zip(self.names, rows, strict=True)
+            name: Slots(source=claim.sources.get(group, NULL)) if group in self.states else Pages(cells(rows[group]))
+            for group, name in enumerate(self.names)
         })
 
     def _fits(self, request: Any, blocks: Any, hit: int) -> bool:
@@ -229,13 +232,14 @@ class Vllm:
     def _granted(self, claim: _Claim, start: int, stop: int, fresh: bool) -> Grant:
         worker, checkpoint = claim.worker, self.settings.checkpoint
         self.budget -= stop - start
-        copy = worker.advance(1, stop)
+        copies = worker.advance(self.states, stop)
         alignment, hash_block = self.capabilities.hit_alignment, self.scheduler.hash_block_size
-        written = worker.checkpoint(1, start, stop, hash_block, checkpoint, alignment) if checkpoint else None
-        self.plan.append(_Planned(claim, start, stop, copy, fresh))
+        written = worker.checkpoint(self.states, start, stop, hash_block, checkpoint, alignment) if checkpoint else []
+        self.plan.append(_Planned(claim, start, stop, copies, fresh))
         return Grant(
-            stop, self.table(claim), ((STATE, *written),) if written else (),
-            {STATE: cells([worker.block(1, worker.column)])[0] if start else None},
+            stop, self.table(claim), tuple((self.names[group], block, position) for group, block, position in written),
+            {self.names[group]: cells([worker.block(group, worker.column)])[0] if start else None
+             for group in self.states},
         )
 
     # -- tables
@@ -248,20 +252,20 @@ class Vllm:
             named = cells([
                 NULL_BLOCK if block.is_null else claim.worker.block(group, column) for column, block in enumerate(held)
             ])
-            table[name] = self._states(claim, named) if name == STATE else Pages(named)
+            table[name] = self._slots(claim, named, group) if group in self.states else Pages(named)
         return table
 
-    def _states(self, claim: _Claim, named: Sequence[int]) -> GroupTable:
-        worker = claim.worker
+    def _slots(self, claim: _Claim, named: Sequence[int], group: int) -> GroupTable:
+        worker, source = claim.worker, claim.sources.get(group, NULL)
         live = named[worker.column] if 0 <= worker.column < len(named) else NULL
         frozen = tuple(
             (worker.position(column), cell)
-            for column, cell in enumerate(named) if cell not in (NULL, live, claim.source)
+            for column, cell in enumerate(named) if cell not in (NULL, live, source)
         )
-        return Slots(live, frozen, claim.source)
+        return Slots(live, frozen, source)
 
     def _empty(self) -> Table:
-        return {name: Slots() if name == STATE else Pages() for name in self.names}
+        return {name: Slots() if group in self.states else Pages() for group, name in enumerate(self.names)}
 
     # -- steps
 
@@ -282,13 +286,13 @@ class Vllm:
             pending_structured_output_tokens=False, num_invalid_spec_tokens=None,
         )
         scheduler._update_after_schedule(output)
-        states = [one.copy for one in planned if one.copy is not None]
+        states = [copy for one in planned for copy in one.copies]
         # The worker's order: gpu/model_runner.py:1293-1304, then preprocess_state before the forward.
         self.memory.zero(zeroed)
         self.memory.copy_blocks(copies)
         self.memory.copy_states(states)
         for one in planned:
-            one.claim.source = NULL
+            one.claim.sources = {}
         self.steps += 1
         self.changes += 1
         self.flights.append((self.steps, output, [one.claim for one in planned]))
@@ -367,9 +371,10 @@ class Vllm:
 
     def read(self, cell: Cell, group: str) -> Content:
         """Read what the tensors hold; a block may serve any group, and `group` says as which it is to be read."""
-        if group == STATE:
+        index = self.names.index(group)
+        if index in self.states:
             return self.memory.read_state(cell[1])
-        return self.memory.read_page(cell[1], self.specs[self.names.index(group)].block_size)
+        return self.memory.read_page(cell[1], self.specs[index].block_size)
 
     def write(self, cell: Cell, group: str, content: Content) -> None:
         """Write what the forward of the model would leave."""

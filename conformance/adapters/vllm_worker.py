@@ -47,33 +47,33 @@ class WorkerRows:
         row = self.rows[group] if self.rows else []
         return row[column] if column < len(row) else NULL_BLOCK
 
-    def advance(self, group: int, stop: int) -> tuple[int, int] | None:
-        """Move the running state to the column of the step's last token; return (source, target) if it is copied.
+    def advance(self, groups: Sequence[int], stop: int) -> list[tuple[int, int]]:
+        """Move the running states to the column of the step's last token; return each copy as (source, target).
 
-        The copy runs before the forward (worker/mamba_utils.py:541, 606).
+        The copies run before the forward (worker/mamba_utils.py:541, 606).
         """
-        column = -(-stop // self.state_block) - 1
-        moved = self.column not in (-1, column)
-        copy = (self.block(group, self.column), self.block(group, column)) if moved else None
-        self.column = column
-        self.positions[column] = stop
-        return copy
+        before, self.column = self.column, -(-stop // self.state_block) - 1
+        self.positions[self.column] = stop
+        if before in (-1, self.column):
+            return []
+        return [(self.block(group, before), self.block(group, self.column)) for group in groups]
 
     def checkpoint(
-        self, group: int, start: int, stop: int, hash_block: int, alignment: int, hit_alignment: int
-    ) -> tuple[int, int] | None:
-        """Return (block, position) of the state that the backend writes out inside tokens [start, stop), if it does."""
+        self, groups: Sequence[int], start: int, stop: int, hash_block: int, alignment: int, hit_alignment: int
+    ) -> list[tuple[int, int, int]]:
+        """Return (group, block, position) of each state that the backend writes out inside tokens [start, stop)."""
         from vllm.model_executor.layers.mamba.checkpoint import compute_mamba_prefill_checkpoints
 
         offsets, columns = compute_mamba_prefill_checkpoints(
             [stop], [stop - start], hash_block_size=hash_block, mamba_block_size=self.state_block,
             checkpoint_alignment=alignment, drop_eagle_block=False, cache_hit_alignment_tokens=hit_alignment,
         )
-        block = self.block(group, columns[0]) if columns[0] >= 0 else NULL_BLOCK
-        if block == NULL_BLOCK:
-            return None  # layers/mamba/checkpoint.py:274: the kernel skips the null block
+        if columns[0] < 0:
+            return []
         self.positions[columns[0]] = start + offsets[0]
-        return block, start + offsets[0]
+        written = [(group, self.block(group, columns[0]), start + offsets[0]) for group in groups]
+        # The kernel skips the null block (layers/mamba/checkpoint.py:274).
+        return [one for one in written if one[1] != NULL_BLOCK]
 
     def position(self, column: int) -> int:
         """Return how many tokens the state in a column has read; where none was written, the end of the column."""
