@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,11 +24,13 @@ from milepost.conformance.codec import (
 )
 from milepost.conformance.errors import FormatError
 from milepost.conformance.lines import parse_json, read_lines, replacing
-from milepost.conformance.shapes import TEXT, ShapeError, member, read_object
+from milepost.conformance.recorded import PARTIAL, UNSEEN, Tables
+from milepost.conformance.shapes import TEXT, TOKENS, ShapeError, many, member, one_of, read_object
 from milepost.spec.answers import Answer
 from milepost.spec.capabilities import Capabilities, complaints
 from milepost.spec.operations import Operation
 from milepost.spec.schedule import VERSION, Header, Schedule
+from milepost.spec.words import Cell
 
 FAILURES = ("crash", "hang")
 """What a trace has in place of an answer where the engine gave none."""
@@ -40,12 +42,15 @@ NumberedLines = Iterator[tuple[int, str]]
 class TraceHeader:
     """What a trace was recorded from: the schedule's header, what the cache declared, and the target's name.
 
-    A file has one target; `target` goes before the one of `header`.
+    A file has one target; `target` goes before the one of `header`. `recorded` tells whether a recorder in a running
+    engine wrote it, and `partial` why it does not show everything.
     """
 
     header: Header
     capabilities: Capabilities
     target: str = ""
+    recorded: bool = False
+    partial: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class TraceLine:
 
     `part` is '' for an operation of the schedule, else why it was added (`drain`, `implied`, `decode`, `end`): the
     schedule inside a trace is its lines without a part. Where the engine gave no answer, `got` is None, `failure` is
-    `crash` or `hang`, and `text` says what was seen.
+    `crash` or `hang`, and `text` says what was seen. `said` and `unseen` are a recorder's; `number` is the
+    line's in its file.
     """
 
     operation: Operation
@@ -62,6 +68,9 @@ class TraceLine:
     part: str = ""
     failure: str = ""
     text: str = ""
+    said: tuple[int, ...] = ()
+    unseen: tuple[Cell, ...] = ()
+    number: int = field(default=0, compare=False)
 
 
 def read_schedule(path: str | Path) -> Schedule:
@@ -107,19 +116,24 @@ def write_schedule(path: str | Path, schedule: Schedule) -> None:
 
 
 class TraceFile:
-    """A trace file: its header is read at once, its lines one at a time and anew for each iteration."""
+    """A trace file: its header is read at once, its lines one at a time and anew for each iteration.
+
+    `stopped` says, once all lines are read, why a recorder switched itself off.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
+        self.path, self.stopped = str(path), ""
         self.header = _read_trace_header(self.path, read_lines(path))
 
     def __iter__(self) -> Iterator[TraceLine]:
-        lines = read_lines(self.path)
+        lines, tables = read_lines(self.path), Tables() if self.header.recorded else None
         _read_first(self.path, lines, ("trace",))
-        for number, line in _read_body(self.path, lines):
+        end: dict[str, Any] = {}
+        for number, line in _read_body(self.path, lines, end):
             with _placed(self.path, number):
-                yielded = _read_trace_line(line)
+                yielded = _read_trace_line(line, number, tables)
             yield yielded
+        self.stopped = str(end.get("stopped", ""))
 
 
 def read_trace(path: str | Path) -> TraceFile:
@@ -134,18 +148,21 @@ def _read_trace_header(path: str, lines: NumberedLines) -> TraceHeader:
         if found := complaints(capabilities):
             raise ShapeError("capabilities", found[0])
         header = HEADER.read(first, "")
-    return TraceHeader(header, capabilities, header.target)
+        partial = many(one_of(tuple(PARTIAL))).read(first.get("partial", []), "partial")
+    return TraceHeader(header, capabilities, header.target, "recorder" in first, partial)
 
 
-def _read_trace_line(line: dict[str, Any]) -> TraceLine:
+def _read_trace_line(line: dict[str, Any], number: int, tables: Tables | None) -> TraceLine:
     if "got" not in line:
         raise ShapeError("got", "is missing")
     operation, part = read_operation(line), TEXT.read(line.get("in", ""), "in")
-    got = read_object(line["got"], "got")
+    got = read_object(line["got"], "got") if tables is None else tables.expand(line)
     for failure in FAILURES:
         if failure in got:
-            return TraceLine(operation, None, part, failure, TEXT.read(got[failure], member("got", failure)))
-    return TraceLine(operation, read_answer(got, "got"), part)
+            text = TEXT.read(got[failure], member("got", failure))
+            return TraceLine(operation, None, part, failure, text, number=number)
+    said, unseen = TOKENS.read(line.get("said", []), "said"), UNSEEN.read(line.get("unseen", []), "unseen")
+    return TraceLine(operation, read_answer(got, "got"), part, said=said, unseen=unseen, number=number)
 
 
 def _write_trace_line(line: TraceLine) -> dict[str, Any]:
@@ -220,8 +237,13 @@ def _read_first(path: str, lines: NumberedLines, kinds: tuple[str, ...]) -> tupl
     raise FormatError(path, 0, 0, f"the file is empty: {wanted}")
 
 
-def _read_body(path: str, lines: NumberedLines) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the lines up to the end line; FormatError where it is missing, miscounts, or is not the last."""
+def _read_body(
+    path: str, lines: NumberedLines, end: dict[str, Any] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the lines up to the end line; FormatError where it is missing, miscounts, or is not the last.
+
+    What the end line says is put into `end`.
+    """
     number = 1
     for count, (number, text) in enumerate(lines):
         with _placed(path, number):
@@ -229,6 +251,8 @@ def _read_body(path: str, lines: NumberedLines) -> Iterator[tuple[int, dict[str,
             if "op" not in line and "end" in line:
                 if COUNT.read(line["end"], "end") != count:
                     raise ShapeError("end", f"counts {line['end']} operations, but there are {count}")
+                if end is not None:
+                    end.update(line)
                 break
         yield number, line
     else:

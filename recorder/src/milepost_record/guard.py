@@ -1,0 +1,62 @@
+"""Puts watchers around an engine's methods. Whatever a watcher raises stays here and switches its recording off."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+MARK = "_milepost_record_watch"
+
+
+class Recording(Protocol):
+    """What a watcher writes to, and where its failures go."""
+
+    @property
+    def on(self) -> bool:
+        """True while something is recorded."""
+
+    def fail(self, error: BaseException) -> None:
+        """Switch the recording off."""
+
+
+def watch(
+    owner: Any,
+    name: str,
+    find: Callable[[Any], Recording | None],
+    before: Callable[..., Any] | None = None,
+    after: Callable[..., Any] | None = None,
+) -> None:
+    """Call `before(recording, *arguments)` and `after(recording, noted, result, *arguments)` around a method.
+
+    `noted` is what `before` returned. `find` gives the recording of the object whose method is called. Watching a
+    method twice changes nothing.
+    """
+    original = getattr(owner, name)
+    if MARK in vars(original):
+        return
+
+    @functools.wraps(original)
+    def watched(*arguments: Any, **named: Any) -> Any:
+        recording = noted = None
+        try:
+            recording = find(arguments[0])
+            if before is not None and recording is not None and recording.on:
+                noted = before(recording, *arguments, **named)
+        except Exception as error:
+            _failed(recording, error)
+        result = original(*arguments, **named)
+        if after is not None and recording is not None and recording.on:
+            try:
+                after(recording, noted, result, *arguments, **named)
+            except Exception as error:
+                _failed(recording, error)
+        return result
+
+    setattr(watched, MARK, True)
+    setattr(owner, name, watched)
+
+
+def _failed(recording: Recording | None, error: Exception) -> None:
+    if recording is not None:
+        recording.fail(error)

@@ -1,0 +1,181 @@
+"""The lines of a trace, whatever the engine: names of requests, what they were granted, steps, and what is unseen.
+
+A table is written whole once and then as changes. Cells that requests outside of the trace were granted or write are
+named on the next line as `unseen`: what lies there is unknown to whoever judges.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from milepost_record.digests import Digests
+from milepost_record.files import Files
+from milepost_record.settings import Settings
+
+FORMAT = 1
+VERSION = "0.1.0"
+
+Json = Any
+UnseenCell = tuple[str, int]
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+class Trace:
+    """One recording of one cache. `on` turns false at the first error, and nothing is written after it."""
+
+    def __init__(self, settings: Settings, name: str, header: dict[str, Json], partial: Iterable[str] = ()) -> None:
+        self.on = True
+        self.settings = settings
+        self.digests = Digests(settings.salt)
+        self.rotations = 0
+        self._header, self._partial = header, list(partial)
+        if settings.sample < 1:
+            self._partial.append("sampled")
+        self._files = Files(
+            settings.folder, f"{name}-{os.getpid()}-{_serial()}", self._head, settings.file_bytes, settings.files
+        )
+        self._unseen: list[UnseenCell] = []
+        self._step_unseen: list[UnseenCell] = []
+        self._requests = self._steps = 0
+        self._flights: dict[int, int] = {}
+        _open_traces.add(self)
+
+    def _head(self, number: int) -> dict[str, Json]:
+        partial = [*self._partial, *(["rotated"] if number else [])]
+        share = self.settings.sample
+        recorder = {"version": VERSION, "file": number, "sample": [share.numerator, share.denominator]}
+        return {"trace": FORMAT, **self._header, "recorder": recorder, "partial": partial}
+
+    # -- operations
+
+    def new_request(self) -> str:
+        """Return a name for a request that is opened."""
+        self._requests += 1
+        return f"r{self._requests}"
+
+    def open(self, request: str, tokens: str, namespace: Json, length: int, table: Json) -> None:
+        """Write a hit; `tokens` are digests as JSON."""
+        spaces = f',"namespace":{_text(namespace)}' if namespace else ""
+        hit = f'{{"length":{length},"table":{_text(table)}}}' if length else '{"length":0}'
+        self._add(f'"op":"open","request":"{request}","tokens":{tokens}{spaces}', f'{{"hit":{hit}}}')
+
+    def extend(
+        self, request: str, length: int, said: str, table: str, frozen: str = "", initial: str = ""
+    ) -> None:
+        """Write a grant, all in JSON: `said` and `table` are members, `frozen` items, `initial` members of states."""
+        frozen_text = f',"frozen":[{frozen}]' if frozen else ""
+        states = f',"initial_state":{{{initial}}}' if initial else ""
+        self._add(
+            f'"op":"extend","request":"{request}","to":{length}{said}',
+            f'{{"grant":{{"length":{length}{table}{frozen_text}{states}}}}}',
+        )
+
+    def refuse(self, request: str, to: int, said: str, changes: str) -> None:
+        """Write an extend that was refused, and what it gave up all the same."""
+        tables = f',"changes":{{"{request}":{changes}}}' if changes else ""
+        got = f'{{"refused":{{"reason":"no-page"{tables}}}}}'
+        self._add(f'"op":"extend","request":"{request}","to":{to}{said}', got)
+
+    def launch(self, flight: int, phases: Json, changes: str = "") -> None:
+        """Write a step; `flight` names it for `land`, `changes` are members by request as JSON."""
+        self._steps += 1
+        self._flights[flight] = self._steps
+        moved = f',"phases":{_text(phases)}' if phases else ""
+        tables = f',"changes":{{{changes}}}' if changes else ""
+        # What the unseen requests of the step write is unknown after it as before it.
+        self._unseen, self._step_unseen = self._step_unseen, []
+        self._add('"op":"launch"', f'{{"launch":{{"step":{self._steps}{moved}{tables}}}}}')
+
+    def land(self, flight: int) -> None:
+        """Write that a step's results are known; nothing for a step that is in no file or in an earlier one."""
+        step = self._flights.pop(flight, 0)
+        if step:
+            self._add(f'"op":"land","step":{step}', '{"landing":{}}')
+
+    def close(self, request: str, said: str) -> None:
+        """Write the end of a request."""
+        self._add(f'"op":"close","request":"{request}","keep":true{said}', '{"landing":{}}')
+
+    def reset(self) -> None:
+        """Write that everything published was forgotten."""
+        self._add('"op":"reset"', '{"reset":{"done":true}}')
+
+    def unseen(self, cells: Iterable[UnseenCell]) -> None:
+        """Note cells that a request outside of the trace was granted or writes."""
+        noted = list(cells)
+        self._unseen += noted
+        self._step_unseen += noted
+
+    def said(self, tokens: Iterable[int]) -> str:
+        """Return what an engine has learnt as a member of a line."""
+        return f',"said":{self.digests.tokens(tokens)}'
+
+    # -- files
+
+    @property
+    def full(self) -> bool:
+        """True where a new file is due; only between two steps can one begin."""
+        return self._files.full
+
+    def rotate(self) -> None:
+        """Begin a new file: nothing of what was open is known in it."""
+        self._files.finish()
+        self.rotations += 1
+        self._flights.clear()
+        self._unseen, self._step_unseen = [], []
+
+    def fail(self, error: BaseException) -> None:
+        """Switch off, and say so once: in the file and on standard error."""
+        if not self.on:
+            return
+        self.on = False
+        _open_traces.discard(self)
+        try:
+            sentence = f"{type(error).__name__}: {error}"[:300]
+            print(f"milepost-record: switched off, the engine runs on: {sentence}", file=sys.stderr)
+            self._files.finish(sentence)
+        except Exception:  # the disk may be what failed
+            pass
+
+    def finish(self) -> None:
+        """End the recording."""
+        if not self.on:
+            return
+        self.on = False
+        try:
+            self._files.finish()
+        except Exception as error:
+            print(f"milepost-record: the trace could not be ended: {error}", file=sys.stderr)
+
+    def _add(self, operation: str, got: str) -> None:
+        unseen = ""
+        if self._unseen:
+            unseen = f',"unseen":{_text(self._unseen)}'
+            self._unseen = []
+        self._files.add(f'{{{operation}{unseen},"got":{got}}}')
+
+
+_open_traces: set[Trace] = set()
+"""Held until the process ends: a trace outlives its cache, and its file has to be ended."""
+
+_traces = 0
+
+
+def _serial() -> int:
+    global _traces
+    _traces += 1
+    return _traces
+
+
+@atexit.register
+def _finish_all() -> None:
+    for trace in list(_open_traces):
+        trace.finish()

@@ -1,0 +1,186 @@
+"""vLLM's block tables as a trace has them: columns of pages, and for states the live slot, frozen ones, the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+NULL = -1
+POOL = "blocks"
+
+Row = list[int]
+
+
+class Unknown(Exception):
+    """The engine is set up in a way that the recorder cannot describe."""
+
+
+class Group:
+    """One KV cache group: its kind in the trace's words, and vLLM's manager of it."""
+
+    def __init__(self, number: int, spec: Any, manager: Any) -> None:
+        kinds = {kind.__name__ for kind in type(spec).__mro__}
+        self.manager = manager
+        self.size = int(spec.block_size)
+        self.window = 0
+        if "MambaSpec" in kinds and spec.mamba_cache_mode == "align" and not spec.num_speculative_blocks:
+            self.kind = "recurrent"
+        elif "SlidingWindowSpec" in kinds:
+            self.kind, self.window = "window", int(spec.sliding_window)
+        elif type(spec).__name__ in ("FullAttentionSpec", "MLAAttentionSpec"):
+            self.kind = "full"
+        else:
+            raise Unknown(f"a group of {type(spec).__name__} in this mode")
+        self.recurrent = self.kind == "recurrent"
+        self.exports = self.kind == "recurrent" and spec.num_prefill_checkpoint_blocks > 0
+        self.export_alignment = spec.prefill_checkpoint_alignment if self.exports else None
+        self.name = f"{self.kind}{number}"
+
+    def declare(self) -> dict[str, Any]:
+        """Return the group as a trace's capabilities name it."""
+        window = {"window": self.window} if self.window else {}
+        page = {} if self.recurrent else {"page_size": self.size}
+        return {"name": self.name, "kind": self.kind, "pool": POOL, **page, **window}
+
+    def held(self, request: str) -> Sequence[Any]:
+        """Return the blocks that the request holds, null blocks included."""
+        return self.manager.req_to_blocks.get(request) or ()
+
+    def column(self, length: int) -> int:
+        """Return the column of the state of `length` tokens, -1 for none."""
+        return (length - 1) // self.size
+
+
+class Part:
+    """A request's blocks in one group. `row` is the table as the worker has it, which only ever grows.
+
+    Of a recurrent group, `columns` are those that hold a state and `positions` the length that each encodes; of a
+    window group `first` is the first column that is still held. `shown` and `at` are the slots and the live column as
+    they were written last.
+    """
+
+    __slots__ = ("at", "columns", "first", "group", "positions", "row", "shown", "source")
+
+    def __init__(self, group: Group, row: Row) -> None:
+        self.group, self.row = group, row
+        self.first, self.shown, self.source, self.at = 0, "", NULL, -1
+        self.columns = [column for column, block in enumerate(row) if block] if group.recurrent else []
+        self.positions: dict[int, int] = {}
+
+    def offer(self, row: Row, length: int) -> Any:
+        """Return what a hit of `length` tokens offers, as a member of its table."""
+        if not self.group.recurrent:
+            return [cell(block) for block in row]
+        self.source = cell(row[-1]) if row else NULL
+        self.positions[self.group.column(length)] = length
+        return {"source": self.source}
+
+    def grow(self, blocks: Row) -> None:
+        """Append what the worker is sent."""
+        if self.group.recurrent:
+            self.columns += [len(self.row) + place for place, block in enumerate(blocks) if block]
+        self.row.extend(blocks)
+
+    def whole(self, request: str, length: int) -> str:
+        """Return all that the request holds at a length, as JSON."""
+        if self.group.recurrent:
+            self.shown = self._slots(request, length)
+            return self.shown
+        pairs = zip(self.group.held(request), self.row, strict=False)  # the worker's row may be longer
+        cells = [NULL if block.is_null else cell(one) for block, one in pairs]
+        self.first = next((place for place, one in enumerate(cells) if one != NULL), len(cells))
+        return f"[{','.join(map(str, cells))}]"
+
+    def restored(self, request: str, length: int) -> str:
+        """Let go of the source, and return the slots without it."""
+        self.source = NULL
+        self.shown = self._slots(request, length)
+        return self.shown
+
+    def changes(self, request: str, length: int, grown: int) -> str:
+        """Return what changed since it was last shown, `grown` columns among it, as JSON; '' where nothing did."""
+        if self.group.recurrent:
+            if not grown and self.at == self.group.column(length) and self._all_held(request):
+                return ""
+            text = self._slots(request, length)
+            if text == self.shown:
+                return ""
+            self.shown = text
+            return text
+        if not grown and self.group.kind == "full":
+            return ""
+        start = len(self.row) - grown
+        pairs = [f"[{start + place},{cell(block)}]" for place, block in enumerate(self.row[start:])]
+        if self.group.kind == "window":
+            pairs += self._slid_out(request)
+        return f"[{','.join(pairs)}]" if pairs else ""
+
+    def _slid_out(self, request: str) -> list[str]:
+        held, start = self.group.held(request), self.first
+        while self.first < len(held) and held[self.first].is_null:
+            self.first += 1
+        return [f"[{column},{NULL}]" for column in range(start, self.first)]
+
+    def _all_held(self, request: str) -> bool:
+        held = self.group.held(request)
+        return all(column < len(held) and not held[column].is_null for column in self.columns)
+
+    def _slots(self, request: str, length: int) -> str:
+        held, size = self.group.held(request), self.group.size
+        self.columns = [column for column in self.columns if column < len(held) and not held[column].is_null]
+        at = self.at = self.group.column(length)
+        live = self.row[at] if at in self.columns else NULL
+        frozen = [
+            f'"{self.positions.get(column, (column + 1) * size)}":{self.row[column]}'
+            for column in self.columns if self.row[column] not in (live, self.source)
+        ]
+        members = [f'"live":{live}'] if live != NULL else []
+        if frozen:
+            members.append(f'"frozen":{{{",".join(frozen)}}}')
+        if self.source != NULL:
+            members.append(f'"source":{self.source}')
+        return f"{{{','.join(members)}}}"
+
+
+class Claim:
+    """A request that holds blocks: its parts, its length in tokens, and the tokens that are written down of it.
+
+    `moves` are the copies of states that the worker makes before the next step.
+    """
+
+    __slots__ = ("known", "length", "moves", "name", "parts", "states")
+
+    def __init__(self, name: str, parts: list[Part], hit: int, known: int) -> None:
+        self.name, self.parts, self.length, self.known = name, parts, hit, known
+        self.moves: list[tuple[int, int]] = []
+        self.states = [part for part in parts if part.group.recurrent]
+
+    def advance(self, stop: int) -> None:
+        """Go on to `stop`; where its state lies in another block the worker copies it there first."""
+        start, self.length = self.length, stop
+        for part in self.states:
+            before, column = part.group.column(start), part.group.column(stop)
+            if before not in (-1, column):
+                self.moves.append((part.row[before], block_at(part.row, column)))
+            part.positions[column] = stop
+
+    def whole(self, request: str) -> str:
+        """Return the table as JSON."""
+        members = (f'"{part.group.name}":{part.whole(request, self.length)}' for part in self.parts)
+        return f"{{{','.join(members)}}}"
+
+    def changes(self, request: str, grown: Sequence[int]) -> str:
+        """Return what changed in the table, as JSON; '' where nothing did."""
+        texts = [part.changes(request, self.length, count) for part, count in zip(self.parts, grown, strict=True)]
+        members = [f'"{part.group.name}":{text}' for part, text in zip(self.parts, texts, strict=True) if text]
+        return f"{{{','.join(members)}}}" if members else ""
+
+
+def cell(block: int) -> int:
+    """Return a block id as a cell: block 0 is vLLM's null block."""
+    return block or NULL
+
+
+def block_at(row: Row, column: int) -> int:
+    """Return the worker's block at a column; beyond its row it reads the null block."""
+    return row[column] if column < len(row) else 0
