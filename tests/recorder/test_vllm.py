@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,23 @@ def drive(folder: Path, seed: int, settings: str = SIMPLE, edit: str = "", **env
     )
     assert run.returncode == 0, run.stderr
     return run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(("folder", "expected"), [("traces", "watched"), ("", "left alone")])
+def test_vllms_own_loader_finds_the_plug_in(folder: str, expected: str, tmp_path: Path) -> None:
+    declared = tomllib.loads((ROOT / "recorder" / "pyproject.toml").read_text())["project"]
+    installed = tmp_path / "milepost_record-0.1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {declared['name']}\nVersion: 0.1.0\n")
+    lines = [f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
+             for group, entries in declared["entry-points"].items()]
+    (installed / "entry_points.txt").write_text("".join(lines))
+    paths = os.pathsep.join([str(tmp_path), str(ROOT / "recorder" / "src"), str(ROOT / "src")])
+    run = subprocess.run(
+        [str(PEER), "-W", "ignore", str(HERE / "vllm_plugins.py")], capture_output=True, text=True, timeout=120,
+        check=False, env={**os.environ, "PYTHONPATH": paths, "MILEPOST_RECORD": folder},
+    )
+    assert run.stdout.strip() == expected, run.stderr
 
 
 def judged(folder: Path) -> list[Checked]:
