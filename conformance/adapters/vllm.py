@@ -119,13 +119,18 @@ def _declare(settings: Settings, alignment: int) -> Capabilities:
     )
 
 
-def _maker(name: str) -> Callable[[Configuration], Vllm]:
-    def make(configuration: Configuration) -> Vllm:
-        find_engine()
-        listed = (one for one in TARGETS[name] if one.configuration == configuration)
-        return Vllm(next(listed, None) or fit(TARGETS[name][0], configuration), _declare)
+def make(settings: Settings) -> Vllm:
+    """Build vLLM with these settings; say in one line where there is none here, or another version."""
+    find_engine()
+    return Vllm(settings, _declare)
 
-    return make
+
+def _maker(name: str) -> Callable[[Configuration], Vllm]:
+    def make_target(configuration: Configuration) -> Vllm:
+        listed = (one for one in TARGETS[name] if one.configuration == configuration)
+        return make(next(listed, None) or fit(TARGETS[name][0], configuration))
+
+    return make_target
 
 
 make_full_state = _maker("vllm:full+state")

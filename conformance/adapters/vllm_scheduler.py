@@ -115,7 +115,7 @@ class Vllm:
         claim = _Claim(request, ours, WorkerRows(self.settings.state_block), (blocks, length), self.changes)
         self.claims[request] = claim
         rows: Sequence[Sequence[int]] = blocks.get_block_ids() if length else [()] * len(self.names)
-        claim.sources = {group: rows[group][-1] for group in self.states if length}
+        claim.sources = {group: cells(rows[group][-1:])[0] for group in self.states if rows[group]}
         return Hit(length, {
             name: Slots(source=claim.sources.get(group, NULL)) if group in self.states else Pages(cells(rows[group]))
             for group, name in enumerate(self.names)
@@ -311,9 +311,7 @@ class Vllm:
         number, output, claims = self.flights.pop(0)
         assert number == step, f"step {step} was landed before step {number}"
         names = list(output.num_scheduled_tokens)
-        said = [
-            list(sampled.get(claim.name, ())[-1:]) if self.claims.get(claim.name) is claim else [] for claim in claims
-        ]
+        said = [[] if claim.request.is_finished() else list(sampled.get(claim.name, ())) for claim in claims]
         self.scheduler.update_from_output(
             output, ModelRunnerOutput(names, {name: place for place, name in enumerate(names)}, said)
         )

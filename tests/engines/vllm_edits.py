@@ -1,0 +1,232 @@
+"""Edits of vLLM's code, made in memory: breaks that the kit must notice, and repairs that end what it has found.
+
+`vllm_edits:NAME` is a target, vLLM with that edit. Run as a script in vLLM's environment, this tries each break in turn
+and prints how it was noticed as a JSON line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from milepost.conformance.adapters import vllm
+from milepost.conformance.adapters.vllm_loader import load
+from milepost.conformance.targets import Make, Target, resolve
+from milepost.conformance.worker import Bench, task_generate
+from milepost.spec.capabilities import Configuration
+from milepost.spec.seam import Adapter
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of one function's source and what it is replaced by; `owner` is `module` or `module:Class`."""
+
+    owner: str
+    function: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An edit of one target, and the codes that it may be noticed as: which comes first depends on the schedule."""
+
+    target: str
+    codes: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+
+
+_CORE = "vllm.v1.core."
+_POOL = _CORE + "block_pool:BlockPool"
+_MANAGER = _CORE + "kv_cache_manager:KVCacheManager"
+_COORDINATOR = _CORE + "kv_cache_coordinator:HybridKVCacheCoordinator"
+_STATES = _CORE + "single_type_kv_cache_manager:MambaManager"
+_SINGLE = _CORE + "single_type_kv_cache_manager:SingleTypeKVCacheManager"
+_WINDOW = _CORE + "single_type_kv_cache_manager:SlidingWindowManager"
+_SCHEDULER = _CORE + "sched.scheduler:Scheduler"
+_HASHES = _CORE + "kv_cache_utils"
+_INTERFACE = "vllm.v1.kv_cache_interface"
+
+BREAKS: dict[str, Edit] = {
+    "hits_reconciled_with_max": Edit("vllm:full+state", ("torn-hit", "illegal-boundary"), (
+        Piece(_COORDINATOR, "find_longest_cache_hit", "curr_hit_length = _new_hit_length",
+              "curr_hit_length = max(curr_hit_length, _new_hit_length) if idx else _new_hit_length"),
+    )),
+    "block_copies_dropped": Edit("vllm:unit16", ("uninitialized-read", "read-before-landing", "stale-kv", "leak"), (
+        Piece(_MANAGER, "take_kv_cache_block_copies", "for source_block, cow_block in pending_copies",
+              "for source_block, cow_block in ()"),
+    )),
+    "freed_while_referenced": Edit("vllm:full+state", ("evicted-while-leased", "double-grant", "leak", "crash"), (
+        Piece(_POOL, "free_blocks", "if block.ref_cnt == 0:", "if True:"),
+    )),
+    "hits_not_referenced": Edit("vllm:full+state", ("evicted-while-leased", "double-grant", "crash"), (
+        Piece(_POOL, "touch", "block.ref_cnt += 1", "pass"),
+    )),
+    "states_of_this_step_hit": Edit("vllm:full+state", ("read-before-landing", "uninitialized-read"), (
+        Piece(_STATES, "get_num_blocks_to_allocate", "in self.cached_blocks_this_step", "in ()"),
+    )),
+    "entry_left_with_the_running_block": Edit("vllm:unit16", ("over-advanced",), (
+        Piece(_STATES, "allocate_new_blocks", "self.block_pool.move_block_hashes(source_block, cow_block)", "pass"),
+    )),
+    "chunks_run_past_a_block": Edit("vllm:full+state", ("torn-hit",), (
+        Piece(_SCHEDULER, "_mamba_block_aligned_split", "end = aligned_end", "next_block_boundary = 0"),
+        Piece(_SCHEDULER, "_mamba_block_aligned_split", "next_block_boundary = (start // block_size + 1) * block_size",
+              "next_block_boundary = 0"),
+    )),
+    "window_slid_too_far": Edit("vllm:window-even", ("window-gap",), (
+        Piece(_WINDOW, "get_num_skipped_tokens", "self.sliding_window + 1", "self.sliding_window + 9"),
+    )),
+    "salt_not_hashed": Edit("vllm:full+state", ("cross-namespace",), (
+        Piece(_HASHES, "generate_block_hash_extra_keys", "start_token_idx == 0 and request.cache_salt", "False"),
+    )),
+    "evicted_blocks_still_found": Edit("vllm:full+state", ("stale-kv", "stale-state", "uninitialized-read", "crash"), (
+        Piece(_POOL, "get_new_blocks", "self._maybe_evict_cached_block(block)", "pass"),
+    )),
+    "checkpoint_labelled_a_unit_short": Edit("vllm:checkpoint", ("over-advanced", "crash"), (
+        Piece(_STATES, "_cache_partial_tail_block", "num_tokens=checkpoint_position,",
+              "num_tokens=max(checkpoint_position - hash_block_size, hash_block_size),"),
+    )),
+    "last_block_never_freed": Edit("vllm:full+state", ("leak",), (
+        Piece(_SINGLE, "pop_blocks_for_free", "return trim_null_head(req_blocks)",
+              "return trim_null_head(req_blocks)[:-1]"),
+    )),
+    "reset_forgets_only_blocks": Edit("vllm:full+state", ("reset-survivor", "stale-kv", "crash"), (
+        Piece(_POOL, "reset_prefix_cache", "self.cached_block_hash_to_block = BlockHashToBlockMap()", "pass"),
+    )),
+}
+"""Illegal edits: each breaks a law."""
+
+_BOUNDARY = Piece(
+    _INTERFACE, "is_mamba_prefill_checkpoint_valid", "query_start % hash_block_size == 0",
+    "query_start % mamba_block_size == 0",
+)
+_PASSED_OVER = Piece(
+    _STATES, "allocate_new_blocks", "# Record the last state block\n",
+    "if num_required_blocks > prev_block_len:\n"
+    "                    self.num_cached_block[request_id] = max(\n"
+    "                        self.num_cached_block.get(request_id, 0), prev_block_len)\n",
+)
+_CHAIN = Piece(
+    _SINGLE, "get_num_blocks_to_allocate", "num_new_blocks += 1",
+    "copied = any(target is new_computed_blocks[-1] for _, target in self._pending_cow_copies); "
+    "num_new_blocks += self.block_pool.num_gpu_blocks if copied else 1",
+)
+_GRID = Piece(
+    _SCHEDULER, "_mamba_block_aligned_split", "block_size = self.cache_config.block_size",
+    "block_size = self.cache_config.mamba_block_size",
+)
+
+REPAIRS: dict[str, Edit] = {
+    "checkpoint_only_from_a_block_boundary": Edit("vllm:checkpoint", (), (_BOUNDARY, _CHAIN)),
+    "passed_over_block_not_cached": Edit("vllm:checkpoint", (), (_PASSED_OVER, _CHAIN)),
+    "copies_of_this_step_not_copied": Edit("vllm:unit16", (), (_CHAIN,)),
+    "chunk_grid_of_the_states": Edit("vllm:uneven", (), (_GRID, _CHAIN)),
+    "all_three": Edit("vllm:window", (), (_BOUNDARY, _CHAIN, _GRID)),
+}
+"""Changes that end the findings in docs/findings/vllm.md."""
+
+
+SIZES = {name: vllm.SIZES[edit.target] for name, edit in (BREAKS | REPAIRS).items()}
+
+
+@contextmanager
+def edited(edit: Edit) -> Iterator[None]:
+    """Make an edit for as long as this lasts; a piece that is not there is an error.
+
+    A function of a module is replaced wherever a module of vLLM has imported it.
+    """
+    kept: list[tuple[Any, str, Any]] = []
+    texts: dict[tuple[str, str], str] = {}
+    try:
+        for piece in edit.pieces:
+            module, _, class_name = piece.owner.partition(":")
+            owner = getattr(import_module(module), class_name) if class_name else import_module(module)
+            original = inspect.getattr_static(owner, piece.function)
+            changed = _recompiled(piece, original, texts)
+            places = [owner] if class_name else [
+                one for name, one in sys.modules.items()
+                if name.startswith("vllm") and vars(one).get(piece.function) is original
+            ]
+            for place in places:
+                kept.append((place, piece.function, original))
+                setattr(place, piece.function, changed)
+        yield
+    finally:
+        for place, function, original in reversed(kept):
+            setattr(place, function, original)
+
+
+def _recompiled(piece: Piece, original: Any, texts: dict[tuple[str, str], str]) -> Any:
+    """Compile a function from its source with a piece replaced; `texts` keeps the source for the next piece of it."""
+    key = (piece.owner, piece.function)
+    source = texts.get(key) or textwrap.dedent(inspect.getsource(original))
+    if piece.before not in source:
+        raise LookupError(f"{piece.owner}, {piece.function}: {piece.before!r} is not there")
+    texts[key] = source.replace(piece.before, piece.after)
+    made: dict[str, Any] = {}
+    exec(compile(texts[key], f"<edited {piece.function}>", "exec"), original.__globals__, made)
+    return made[piece.function]
+
+
+def __getattr__(name: str) -> Make:
+    """Return the `make` of the target `vllm_edits:NAME`; its edit stays until the process ends."""
+    if name not in BREAKS | REPAIRS:
+        raise AttributeError(name)
+    edit = (BREAKS | REPAIRS)[name]
+
+    def make(configuration: Configuration) -> Adapter:
+        adapter = resolve(edit.target).make(configuration)
+        if name not in _lasting:
+            _lasting[name] = edited(edit)
+            _lasting[name].__enter__()
+        return adapter
+
+    return make
+
+
+_lasting: dict[str, Any] = {}
+
+
+def first_codes(name: str, schedules: int, seed: int, wanted: int) -> tuple[Counter[str], int]:
+    """Run generated schedules on a broken vLLM until `wanted` have failed; return how, and how many ran.
+
+    It makes no promises here: the laws alone have to notice.
+    """
+    edit = (BREAKS | REPAIRS)[name]
+    whole = resolve(edit.target)
+
+    def make(configuration: Configuration) -> Adapter:
+        adapter: Any = whole.make(configuration)
+        adapter.capabilities = replace(adapter.capabilities, promises=())
+        return adapter  # type: ignore[no-any-return]  # a Vllm
+
+    bench = Bench(Target(name, make, whole.sizes))
+    load()
+    import_module(_SCHEDULER.partition(":")[0])  # vLLM is imported before its source is looked for
+    codes: Counter[str] = Counter()
+    with edited(edit):
+        for ran, done in enumerate(task_generate(bench, seed, range(schedules), 40), 1):
+            codes.update([done.code] if done.code else [])
+            if codes.total() == wanted:
+                return codes, ran
+    return codes, schedules
+
+
+def main() -> None:
+    """Print one JSON line for each break: its name, how often each code came, and the schedules that it took."""
+    schedules, seed, wanted = (int(argument) for argument in sys.argv[1:4])
+    for name in sys.argv[4:] or BREAKS:
+        codes, ran = first_codes(name, schedules, seed, wanted)
+        print(json.dumps({"name": name, "codes": codes, "schedules": ran}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
