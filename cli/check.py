@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib import resources
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def check_command(trace: Path | None, example: str, events: Path | None) -> int:
     if events is not None:
         return _check_events(events)
     if trace is not None:
-        return _check(trace, f"milepost check {trace}")
+        return _check(trace, f"milepost check {shlex.quote(str(trace))}")
     if example not in example_names():
         raise UsageError(f"there is no example '{example}'; there are {', '.join(example_names())}")
     with resources.as_file(resources.files("milepost.conformance.examples") / f"{example}.jsonl") as path:

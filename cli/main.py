@@ -7,14 +7,17 @@ Exit codes: 0 conformant, or partial as allowed; 1 a fault, a broken promise or 
 from __future__ import annotations
 
 import importlib
+import io
 import os
+import signal
 import sys
 import traceback
+from contextlib import suppress
 
 import click
 
 from milepost import __version__
-from milepost.conformance.errors import AdapterError, KitBug, KitError
+from milepost.conformance.errors import KitError
 
 COMMANDS = {
     "run": "run",
@@ -48,9 +51,27 @@ def commands() -> None:
     """Judge a hybrid prefix cache: attention KV and recurrent-state snapshots."""
 
 
+class Terminated(BaseException):
+    """The process was asked to end: whatever it started has to end with it."""
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code; a person's mistake never ends in a traceback."""
-    sys.exit(run(arguments))
+    signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an engine's name may have what a terminal has not
+    code = run(arguments)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _forget_output()
+    sys.exit(code)
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -64,25 +85,40 @@ def run(arguments: list[str] | None = None) -> int:
         error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
-        click.echo("milepost: stopped", err=True)
-        return 130
+        return _say("milepost: stopped", 130)
+    except Terminated:
+        return _say("milepost: stopped", 143)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 141
     except KitError as error:
-        word = "ADAPTER ERROR" if isinstance(error, AdapterError) else "KIT BUG" if isinstance(error, KitBug) else ""
-        click.echo(f"{word or 'milepost'}: {error}", err=True)
-        return error.exit_code
+        return _complain(error, error.exit_code)
     except OSError as error:
-        click.echo(f"milepost: {error.filename or 'the system'}: {error.strerror or error}", err=True)
-        return 2
+        if error.filename is None:  # no file of ours: the output itself, a full disk perhaps
+            _forget_output()
+        return _say(f"milepost: {error.filename2 or error.filename or 'the output'}: {error.strerror or error}", 2)
     except Exception as error:  # whatever is left is the kit's own fault, and says so
-        from milepost.conformance.calls import describe
-
         if os.environ.get("MILEPOST_DEBUG"):
             traceback.print_exc()
-        click.echo(f"KIT BUG: {describe(error)}\nMILEPOST_DEBUG=1 shows the whole traceback.", err=True)
-        return 3
+        return _complain(error, 3)
+
+
+def _complain(error: Exception, code: int) -> int:
+    from milepost.cli.complaints import complaint
+
+    return _say(complaint(error), code)
+
+
+def _say(text: str, code: int) -> int:
+    with suppress(OSError):
+        click.echo(text, err=True)
+    return code
+
+
+def _forget_output() -> None:
+    """Let what is still to be written go nowhere: the other end is gone, or full."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from milepost.cli.screen import Screen
 from milepost.conformance.targets import SHIPPED, Shipped, peer_present, peer_python
 
 
@@ -23,35 +23,45 @@ def explain_command(code: str) -> None:
 @click.option("--liberties", is_flag=True, help="List the legal oddities, as liberty:NAME.")
 def list_command(mutants: bool, liberties: bool) -> None:
     """List the targets, and why one is not ready here."""
-    console = Console(highlight=False)
+    console = Screen()
     if not mutants and not liberties:
         console.print(_targets())
         console.print("Also: module:make, stdio:./program, mutant:NAME, liberty:NAME.")
-        return
-    table = Table(box=None, pad_edge=False)
     if mutants:
-        from milepost.reference.mutants import MUTANTS
-
-        for column in ("mutant", "class", "expected", "what is wrong"):
-            table.add_column(column, no_wrap=column in ("class",))
-        for name, mutant in MUTANTS.items():
-            table.add_row(f"mutant:{name}", mutant.fault_class, ", ".join(mutant.codes), mutant.sentence)
+        console.print(_mutants())
     if liberties:
-        from milepost.spec.laws import FREEDOMS
+        console.print(_liberties())
 
-        table.add_column("liberty")
-        table.add_column("what it is free to do")
-        for name, sentence in FREEDOMS.items():
-            table.add_row(f"liberty:{name}", sentence)
-    console.print(table)
+
+def _mutants() -> Table:
+    from milepost.reference.mutants import MUTANTS
+
+    table = _table("mutant", "class", "expected", "what is wrong")
+    for name, mutant in MUTANTS.items():
+        table.add_row(f"mutant:{name}", mutant.fault_class, ", ".join(mutant.codes), mutant.sentence)
+    return table
+
+
+def _liberties() -> Table:
+    from milepost.spec.laws import FREEDOMS
+
+    table = _table("liberty", "what it is free to do")
+    for name, sentence in FREEDOMS.items():
+        table.add_row(f"liberty:{name}", sentence)
+    return table
 
 
 def _targets() -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("target", "ready", "what it is"):
-        table.add_column(column)
+    table = _table("target", "ready", "what it is")
     for shipped in SHIPPED:
         table.add_row(shipped.name, _readiness(shipped), shipped.about)
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
     return table
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
+from milepost.cli.folders import require_file
 from milepost.cli.run import enter_peer
 from milepost.cli.screen import show_fault
 from milepost.conformance.campaign import replay_schedule
@@ -24,6 +26,8 @@ from milepost.spec.schedule import Schedule
 def replay_command(file: Path, target: str, record: Path | None) -> int:
     """Run the schedule in FILE, or the schedule inside a trace; exit 1 where it faults."""
     schedule = read_schedule(file)
+    if record is not None:
+        require_file(record)
     names = names_for(target or schedule.header.target or "reference")
     if len(names) > 1:
         raise UsageError(f"'{target}' stands for {', '.join(names)}: name one")
@@ -31,7 +35,8 @@ def replay_command(file: Path, target: str, record: Path | None) -> int:
     outcome = replay_schedule(names[0], schedule)
     if record is not None:
         _record(record, names[0], outcome)
-    return show_outcome(outcome, f"milepost replay {file}")
+    on = f" --target {shlex.quote(target)}" if target else ""
+    return show_outcome(outcome, f"milepost replay {shlex.quote(str(file))}{on}")
 
 
 def show_outcome(outcome: Outcome, command: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import click
@@ -10,7 +11,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from milepost.conformance.report import github
+from milepost.conformance.report.layout import shorten
 from milepost.conformance.report.summary import summary_text
+
+WIDE = 160
+"""Columns of a table that goes to a file or into a pipe, where a line is what other programs look at."""
+
+
+class Screen(Console):
+    """Standard output; a pipe that nobody reads any more is for `main` to handle."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False)
+        if not self.is_terminal:
+            self.width = WIDE
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 class ProgressBar:
@@ -19,8 +36,8 @@ class ProgressBar:
     def __init__(self, title: str) -> None:
         self._console = Console(stderr=True)
         self._bar = Progress(
-            TextColumn(title),
-            TextColumn("{task.description}"),
+            TextColumn("{task.fields[title]}", markup=False),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -28,7 +45,7 @@ class ProgressBar:
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._task = self._bar.add_task("starting", total=None)
+        self._task = self._bar.add_task("starting", total=None, title=shorten(title, 30))
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()
@@ -58,5 +75,6 @@ def show_report(report: dict[str, Any], form: str) -> None:
 def show_fault(text: str) -> None:
     """Print a fault's report, its headline in red on a terminal."""
     headline, _, rest = text.partition("\n")
-    click.secho(headline, fg="red", bold=True)
+    coloured = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
+    click.secho(headline, fg="red", bold=True, color=coloured)
     click.echo(rest)

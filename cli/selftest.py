@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from milepost.cli.screen import ProgressBar
+from milepost.cli.screen import ProgressBar, Screen
 from milepost.conformance.errors import UsageError
 from milepost.conformance.selftest import SEED, LibertyRow, MutantRow, all_liberties, all_mutants, run_selftest
 
@@ -33,7 +32,7 @@ def selftest_command(schedules: int, seed: int, only: tuple[str, ...], jobs: int
             progress(row.name, len(rows), len(mutants) + len(liberties))
     died = [row for row in rows if isinstance(row, MutantRow)]
     lived = [row for row in rows if isinstance(row, LibertyRow)]
-    console = Console(highlight=False)
+    console = Screen()
     if died:
         console.print(_mutant_table(died))
     if lived:

@@ -25,7 +25,7 @@ def checked(answer: Any, capabilities: Capabilities) -> Answer:
     try:
         shortened = _check_tables(answer)
         settled = read_answer(write_answer(answer))
-        _check_names(settled, capabilities)
+        check_names(settled, capabilities)
     except ShapeError:
         raise
     except ValueError:
@@ -57,7 +57,8 @@ def _parts(answer: Any) -> Iterator[tuple[str, Any, Any]]:
             yield f"tables.{request}", group, part
 
 
-def _check_names(answer: Answer, capabilities: Capabilities) -> None:
+def check_names(answer: Answer, capabilities: Capabilities) -> None:
+    """ShapeError where an answer names a group or a pool that was not declared."""
     groups = {group for _, group, _ in _parts(answer)}
     pools: set[str] = set()
     if isinstance(answer, Grant):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from milepost.conformance.errors import KitError
+from milepost.conformance.errors import AdapterError, KitError, UsageError
 from milepost.conformance.generation import SeededSource
 from milepost.conformance.known_faults import KnownFault
 from milepost.conformance.outcome import Broken, Line, Outcome
@@ -23,6 +23,9 @@ from milepost.spec.schedule import Header, Schedule
 from milepost.spec.state import initial
 
 DETERMINISM_SCHEDULES = 25
+MOST_LOST = 8
+"""A process that dies or hangs costs seconds each time: after so many a run has said enough."""
+
 CORPUS = 1 << 40
 """Numbers from here on are schedules that the parent holds; below are generated ones."""
 
@@ -87,9 +90,10 @@ class Campaign:
     findings: list[Finding] = field(default_factory=list)
     promises: list[PromiseResult] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    lost: int = 0
 
     def absorb(self, done: Done) -> None:
-        """Add what one schedule left."""
+        """Add what one schedule left; raise TooManyLost where it was one hang too many."""
         self.schedules += 1
         self.operations += done.operations
         self.marks += done.marks
@@ -99,6 +103,14 @@ class Campaign:
         self.judging_seconds += done.judging_seconds
         if done.outcome is not None:
             self.fail(done.outcome)
+            if done.code == "hang":
+                self.lose()
+
+    def lose(self) -> None:
+        """Count a process that died or hung; raise TooManyLost where it was one too many."""
+        self.lost += 1
+        if self.lost >= MOST_LOST:
+            raise TooManyLost
 
     def fail(self, outcome: Outcome) -> None:
         """Count a failing outcome and keep the shortest few of its code."""
@@ -108,6 +120,10 @@ class Campaign:
         kept.append(outcome)
         kept.sort(key=lambda one: len(one.schedule.operations))
         del kept[self.options.shrunk_per_code :]
+
+
+class TooManyLost(Exception):
+    """The engine has died or hung so often that more of it would say nothing new."""
 
 
 Progress = Callable[[str, int, int], None]
@@ -120,19 +136,27 @@ def run_campaign(target: str, options: Options, progress: Progress) -> Campaign:
     with Child(target, options.hang_seconds) as child:
         campaign = Campaign(target, child.one("hello", None), options)
         ready = time.monotonic()  # an engine that takes long to start still gets its whole budget
-        if options.corpus:
-            held: list[Schedule] = child.one("corpus")
-            _run_held(child, campaign, held, len(held), "corpus", progress)
-        if options.traffic is not None:
-            recorded = options.traffic(campaign.capabilities)
-            within = itertools.takewhile(lambda _: not _over_budget(options, ready), recorded)
-            _run_held(child, campaign, within, 0, "traffic", progress)
-        _run_generated(child, campaign, ready, progress)
+        try:
+            _run_all(child, campaign, ready, progress)
+        except TooManyLost:
+            campaign.notes.append(f"the run ended early: the engine died or hung {campaign.lost} times")
         _shrink_all(child, campaign, progress)
         if options.promises:
             _judge_promises(child, campaign, progress)
     campaign.seconds = time.monotonic() - started
     return campaign
+
+
+def _run_all(child: Child, campaign: Campaign, ready: float, progress: Progress) -> None:
+    options = campaign.options
+    if options.corpus:
+        held: list[Schedule] = child.one("corpus")
+        _run_held(child, campaign, held, len(held), "corpus", progress)
+    if options.traffic is not None:
+        recorded = options.traffic(campaign.capabilities)
+        within = itertools.takewhile(lambda _: not _over_budget(options, ready), recorded)
+        _run_held(child, campaign, within, 0, "traffic", progress)
+    _run_generated(child, campaign, ready, progress)
 
 
 def _over_budget(options: Options, started: float) -> bool:
@@ -180,6 +204,7 @@ def _run_generated(child: Child, campaign: Campaign, started: float, progress: P
 def _lost(child: Child, campaign: Campaign, schedule: Schedule, lost: Lost) -> None:
     campaign.schedules += 1
     campaign.fail(_lost_outcome(child, schedule, lost))
+    campaign.lose()
 
 
 def _lost_outcome(child: Child, schedule: Schedule, lost: Lost) -> Outcome:
@@ -211,6 +236,8 @@ def _shrink_all(child: Child, campaign: Campaign, progress: Progress) -> None:
 
 def _shrunk(child: Child, campaign: Campaign, outcome: Outcome) -> Outcome:
     seconds = campaign.options.shrink_seconds
+    if outcome.code == "hang":
+        return _shrunk_by_loss(campaign, outcome, seconds)
     try:
         smaller: Outcome = child.one("shrink", outcome.schedule, outcome.code, seconds)
     except Lost:
@@ -227,19 +254,21 @@ def _shrunk(child: Child, campaign: Campaign, outcome: Outcome) -> Outcome:
 def _shrunk_by_loss(campaign: Campaign, outcome: Outcome, seconds: float) -> Outcome:
     """Shrink what kills or hangs its process: each try has a child of its own, with a short watchdog."""
     with Child(campaign.target, min(campaign.options.hang_seconds, 2.0)) as child:
-        lost_by: dict[str, Lost] = {}
+        ended_by: dict[str, Outcome | Lost] = {}
 
         def fails(candidate: Schedule) -> bool:
+            key = repr(candidate.operations)
             try:
-                found: Outcome = child.one("outcome", candidate)
+                ran: Outcome = child.one("outcome", candidate)
             except Lost as lost:
-                lost_by[repr(candidate.operations)] = lost
+                ended_by[key] = lost
                 return lost.error.code == outcome.code
-            return found.code == outcome.code
+            ended_by[key] = ran
+            return ran.code == outcome.code
 
         smaller = shrink(outcome.schedule, fails, seconds)
-        lost = lost_by.get(repr(smaller.operations))
-        return _lost_outcome(child, smaller, lost) if lost else outcome
+        end = ended_by.get(repr(smaller.operations), outcome)
+        return _lost_outcome(child, smaller, end) if isinstance(end, Lost) else end
 
 
 def _add_finding(campaign: Campaign, outcome: Outcome, shrunk_from: int) -> None:
@@ -248,9 +277,12 @@ def _add_finding(campaign: Campaign, outcome: Outcome, shrunk_from: int) -> None
         if finding.fingerprint == mark and finding.outcome.code == outcome.code:
             finding.count += 1
             return
-    known = (one for one in campaign.options.known if (one.code, one.fingerprint) == (outcome.code, mark))
-    url = next((one.url for one in known), "")
-    campaign.findings.append(Finding(outcome, mark, shrunk_from, url=url))
+    campaign.findings.append(Finding(outcome, mark, shrunk_from, url=_known_url(campaign, outcome.code, mark)))
+
+
+def _known_url(campaign: Campaign, code: str, mark: str) -> str:
+    known = (one for one in campaign.options.known if (one.code, one.fingerprint) == (code, mark))
+    return next((one.url for one in known), "")
 
 
 def _judge_promises(child: Child, campaign: Campaign, progress: Progress) -> None:
@@ -262,7 +294,8 @@ def _judge_promises(child: Child, campaign: Campaign, progress: Progress) -> Non
         if result.result == "broken" and not found:
             empty = Outcome(Schedule(Header(id=f"promise/{result.name}"), ()), initial(campaign.capabilities))
             empty.broken = Broken(result.name, result.sentence)
-            campaign.findings.append(Finding(empty, result.name, 0))
+            url = _known_url(campaign, empty.code, result.name)
+            campaign.findings.append(Finding(empty, result.name, 0, url=url))
 
 
 def _judge_promise(child: Child, campaign: Campaign, name: str) -> PromiseResult:
@@ -279,7 +312,19 @@ def _judge_promise(child: Child, campaign: Campaign, name: str) -> PromiseResult
             return _judge_determinism(child, campaign)
     except Lost as lost:
         return PromiseResult(name, "not judged", f"the engine was lost: {lost}")
-    return PromiseResult(name, "kept", "checked at every operation" if campaign.schedules else "")
+    return _kept_by_observation(name, campaign)
+
+
+def _kept_by_observation(name: str, campaign: Campaign) -> PromiseResult:
+    """Return that a promise was kept that is looked at whenever it can be, or that it never could be."""
+    hits, drains = campaign.marks["hits"], campaign.marks["drains-compared"]
+    if name == "strict-boundaries":
+        kept, sentence = hits > 0, f"{hits} hits lay on the boundaries" if hits else "nothing was hit"
+    elif name == "admits-when-idle" and campaign.capabilities.resets != "never":
+        kept, sentence = drains > 0, f"checked in {drains} drains" if drains else "no schedule drained the cache"
+    else:
+        kept, sentence = campaign.operations > 0, "checked at every operation" if campaign.operations else "nothing ran"
+    return PromiseResult(name, "kept" if kept else "not judged", sentence)
 
 
 def _judge_determinism(child: Child, campaign: Campaign) -> PromiseResult:
@@ -309,8 +354,18 @@ def known_but_unseen(campaign: Campaign) -> Iterator[KnownFault]:
 def replay_schedule(target: str, schedule: Schedule, hang_seconds: float = 10.0) -> Outcome:
     """Run one schedule on a target in a watched child, and return its outcome."""
     with Child(target, hang_seconds) as child:
+        _require_sizes(child, schedule)
         try:
             outcome: Outcome = child.one("outcome", schedule)
         except Lost as lost:
             return _lost_outcome(child, schedule, lost)
         return outcome
+
+
+def _require_sizes(child: Child, schedule: Schedule) -> None:
+    """UsageError where a cache can be built, and not with the sizes that the schedule asks for."""
+    try:
+        child.one("hello", schedule.header.configuration)
+    except AdapterError as error:
+        child.one("hello", None)
+        raise UsageError(f"schedule '{schedule.header.id}' asks for sizes that cannot be: {error}") from None

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from milepost.conformance.answer_form import check_names
 from milepost.conformance.errors import FormatError
 from milepost.conformance.files import TraceFile, TraceHeader, TraceLine, read_trace
 from milepost.conformance.outcome import Line, Outcome
 from milepost.conformance.partial import Chain, Doubt, guesses
+from milepost.conformance.shapes import ShapeError
 from milepost.spec.answers import Grant, Hit
 from milepost.spec.faults import Fault
 from milepost.spec.operations import Close, Extend, Launch, Open, Operation, Preempt
@@ -127,12 +129,16 @@ class _Checker:
 
     def _judge(self, line: TraceLine) -> State | Fault:
         try:
+            if line.got is not None:
+                check_names(line.got, self.state.capabilities)
             self._prepare(line)
             after = self._step(line)
             if isinstance(after, Fault) and self.chains:
                 self._refresh_streams()
                 after = self._step(line)
         except Contradiction as error:
+            raise self._misplaced(str(error)) from error
+        except ShapeError as error:
             raise self._misplaced(str(error)) from error
         except KeyError as error:
             raise self._misplaced(f"{error} is not open") from error

@@ -40,9 +40,11 @@ class Beat:
         self.numbers[3] = 1
         try:
             yield
-        finally:
+        except Exception:
             self.numbers[3] = 0
-            self.again()
+            raise
+        self.numbers[3] = 0
+        self.again()
 
     def start(self) -> None:
         """Begin anew for a new process, which first has to build something."""

@@ -69,6 +69,12 @@ from milepost.spec.words import NULL, GroupKind
 
 COUNT = integer(0)
 SIZE = integer(1)
+LENGTH = integer(1, 1 << 20)
+"""Tokens of a page or a chunk: the judge keeps a digest for each entry of a page."""
+
+CELLS = integer(1, 1 << 24)
+"""Cells of a pool: a mistyped size must not fill the memory."""
+
 INDEX = integer(NULL)
 CELL = row(NAME, COUNT)
 NAMESPACE = changed(many(row(TEXT, TEXT)), lambda pairs: tuple(sorted(pairs)), lambda pairs: pairs)
@@ -172,17 +178,17 @@ ANSWER_SHAPES: dict[type[Answer], Shape[Any]] = {
     Drained: record(Drained, {"granted": COUNT, "fresh": COUNT, "comparable": FLAG}),
 }
 
-POOLS = mapping(SIZE)
+POOLS = mapping(CELLS)
 CONFIGURATION = record(
     Configuration,
-    {"page_size": SIZE, "chunk_size": SIZE, "pools": POOLS, "max_live": SIZE, "anchor": optional(COUNT)},
+    {"page_size": LENGTH, "chunk_size": LENGTH, "pools": POOLS, "max_live": SIZE, "anchor": optional(COUNT)},
 )
 HEADER = record(
     Header,
     {
         "id": NAME,
-        "page_size": SIZE,
-        "chunk_size": SIZE,
+        "page_size": LENGTH,
+        "chunk_size": LENGTH,
         "pools": POOLS,
         "needs": many(NAME),
         "origin": TEXT,
@@ -205,7 +211,7 @@ GROUP = record(
         "name": NAME,
         "kind": changed(one_of(tuple(GroupKind)), GroupKind, str),
         "pool": NAME,
-        "page_size": SIZE,
+        "page_size": LENGTH,
         "window": COUNT,
         "ratio": SIZE,
         "layers": SIZE,

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class KitError(Exception):
-    """An error with the exit code that the command line ends with; its text is one sentence for a person."""
+    """An error with the exit code that the command line ends with; its text is one sentence for a person.
+
+    `schedule` is what was run when it happened, where something was, and `replay` the file that it was kept in.
+    """
 
     exit_code = 2
+    schedule: Any = None
+    replay = ""
 
 
 class UsageError(KitError):

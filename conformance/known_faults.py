@@ -2,7 +2,7 @@
 
     [[fault]]
     code = "torn-hit"
-    fingerprint = "3f9c1a..."
+    fingerprint = "3f9c1a"
     url = "https://github.com/acme/engine/issues/7"
 
 An entry matches the code and the fingerprint of the shrunk schedule, else one open bug would mask the next. It is
@@ -11,6 +11,7 @@ strict: an entry that no longer shows is an unexpected pass and fails the run.
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from dataclasses import dataclass
@@ -46,7 +47,11 @@ def read_known_faults(path: Path) -> tuple[KnownFault, ...]:
     entries = data.get("fault", [])
     if set(data) - {"fault"} or not isinstance(entries, list):
         raise FormatError(str(path), 0, 0, "expected [[fault]] entries and nothing else")
-    return tuple(_read_entry(path, number, entry) for number, entry in enumerate(entries, 1))
+    known = tuple(_read_entry(path, number, entry) for number, entry in enumerate(entries, 1))
+    for number, one in enumerate(known, 1):
+        if (one.code, one.fingerprint) in [(other.code, other.fingerprint) for other in known[: number - 1]]:
+            raise FormatError(str(path), 0, 0, f"fault {number}: {one.code} {one.fingerprint} is there already")
+    return known
 
 
 def _read_entry(path: Path, number: int, entry: Any) -> KnownFault:
@@ -55,12 +60,17 @@ def _read_entry(path: Path, number: int, entry: Any) -> KnownFault:
 
     if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
         raise wrong("expected code, fingerprint and url as text")
-    missing = {"code", "fingerprint", "url"} - set(entry)
-    if missing:
+    wanted = {"code", "fingerprint", "url"}
+    if missing := wanted - set(entry):
         raise wrong(f"has no {' and no '.join(sorted(missing))}")
-    code = entry["code"]
-    if code not in FAULTS and code.removeprefix("promise:") not in PROMISES:
-        raise wrong(f"unknown code '{code}'")
+    if unknown := set(entry) - wanted:
+        raise wrong(f"'{min(unknown)}' is none of code, fingerprint and url")
+    code, promises = entry["code"], [f"promise:{name}" for name in PROMISES]
+    if code not in FAULTS and code not in promises:
+        near = difflib.get_close_matches(code, [*FAULTS, *promises], n=1)
+        raise wrong(f"unknown code '{code}'" + (f"; did you mean {near[0]}?" if near else ""))
+    if not re.fullmatch(r"[0-9a-f]{6}", entry["fingerprint"]) and f"promise:{entry['fingerprint']}" != code:
+        raise wrong(f"fingerprint '{entry['fingerprint']}' is not what a report shows: six hexadecimal digits")
     if not re.match(r"https?://\S+$", entry["url"]):
         raise wrong("its url is not the address of an issue")
     return KnownFault(code, entry["fingerprint"], entry["url"])

@@ -75,7 +75,8 @@ def replacing(path: str | Path) -> Iterator[IO[str]]:
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        # What an engine says may hold half a surrogate pair, which has no encoding: it is written as an escape.
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             yield file
         os.chmod(name, 0o666 & ~_umask())  # a temporary file is private, the finished one is like any other
         os.replace(name, target)

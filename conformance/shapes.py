@@ -53,8 +53,8 @@ def _same(value: Value) -> Value:
     return value
 
 
-def integer(least: int | None = None) -> Shape[int]:
-    """An integer that is at least `least`."""
+def integer(least: int | None = None, most: int | None = None) -> Shape[int]:
+    """An integer that is at least `least` and at most `most`."""
     what = "an integer" if least is None else f"an integer of at least {least}"
 
     def read(value: Any, path: str) -> int:
@@ -62,6 +62,8 @@ def integer(least: int | None = None) -> Shape[int]:
             raise expected("an integer", value, path)
         if least is not None and value < least:
             raise expected(what, value, path)
+        if most is not None and value > most:
+            raise expected(f"an integer of at most {most}", value, path)
         return value
 
     return Shape(read, _same)

@@ -49,14 +49,6 @@ class Lost(Exception):
         self.error, self.index = error, index
 
 
-class Misanswered(AdapterError):
-    """An error of the adapter's own, in a schedule that shows it again."""
-
-    def __init__(self, sentence: str, schedule: Schedule) -> None:
-        super().__init__(sentence)
-        self.schedule = schedule
-
-
 class Child:
     """One child process with a target; restarted after it was lost. `hang_seconds` bound one operation."""
 
@@ -125,11 +117,11 @@ class Child:
         [item] = self.call(task, *arguments)
         return item
 
-    def stop(self) -> None:
-        """End the child, if there is one, and what it has started."""
+    def stop(self, idle: bool = True) -> None:
+        """End the child, if there is one, and what it has started. An `idle` one ends by itself."""
         if self._process is not None:
-            self._connection.close()  # an idle child ends by itself
-            self._process.join(0.5)
+            self._connection.close()
+            self._process.join(0.5 if idle else 0.0)
             self._process.terminate()
             self._process.join(0.5 + self._patience)
             self._process.kill()
@@ -160,17 +152,15 @@ class Child:
 
     def _lose(self, error: EngineCrash | EngineHang) -> NoReturn:
         builds, (_, index) = self._beat.builds, self._beat.place
-        self.stop()
-        if builds:
+        self.stop(idle=False)
+        if builds or not index:
             raise AdapterError(f"'{self.target}' did not come up: {error}")
         raise Lost(error, index)
 
 
 def _raised(kind: str, value: Any, schedule: Schedule | None) -> KitError:
-    """Return the error of a message; an adapter's own is raised with the schedule that shows it."""
-    if kind == "bug":
-        return KitBug(value)
-    if isinstance(value, AdapterError) and schedule is not None:
-        return Misanswered(str(value), schedule)
-    assert isinstance(value, KitError)
-    return value
+    """Return the error of a message, with the schedule that shows it."""
+    error = KitBug(value) if kind == "bug" else value
+    assert isinstance(error, KitError)
+    error.schedule = schedule
+    return error

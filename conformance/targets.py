@@ -249,10 +249,10 @@ def _look_in_current_folder() -> None:
 
 
 def _module(name: str) -> ModuleType:
-    """Import a module; ModuleNotFoundError where there is none, AdapterError where it fails, SystemExit included."""
+    """Import a module; ModuleNotFoundError where there is none, AdapterError where it fails in any way."""
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # an adapter's module may raise anything while it is imported
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # a module may raise anything
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent and (name == absent or name.startswith(f"{absent}.")):
             raise
@@ -266,7 +266,7 @@ def build(target: Target, configuration: Configuration) -> Adapter:
         found = objections(adapter, adapter.capabilities)
     except (AdapterError, UsageError):
         raise
-    except (Exception, SystemExit) as error:  # a failing make is the adapter's own error
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # a failing make is the adapter's own error
         what = str(error) if isinstance(error, EngineFailure) else describe(error)
         raise AdapterError(f"make failed for '{target.name}': {what} ({_asked(configuration)})") from error
     if found:

@@ -34,14 +34,19 @@ class Verdict:
         return {Result.CONFORMANT: 0, Result.NONCONFORMANT: 1, Result.INCONCLUSIVE: 4}[self.result]
 
 
+def find_profile(name: str) -> Profile:
+    """Return the profile called `name`; UsageError where there is none."""
+    if name not in PROFILES:
+        raise UsageError(f"unknown profile '{name}'; there are {', '.join(PROFILES)}")
+    return PROFILES[name]
+
+
 def choose_profile(campaign: Campaign) -> Profile:
     """Return the profile that was asked for, or the one with the group kinds that the cache has."""
     name = campaign.options.profile
     kinds = frozenset(group.kind for group in campaign.capabilities.groups)
     if name:
-        if name not in PROFILES:
-            raise UsageError(f"unknown profile '{name}'; there are {', '.join(PROFILES)}")
-        return PROFILES[name]
+        return find_profile(name)
     fitting = [profile for profile in PROFILES.values() if profile.kinds <= kinds]
     return max(fitting, key=lambda profile: len(profile.kinds), default=PROFILES["paged"])
 
@@ -55,7 +60,8 @@ def judge(campaign: Campaign) -> Verdict:
     unknown = [finding for finding in campaign.findings if not finding.url]
     unseen = list(known_but_unseen(campaign))
     if unknown or unseen:
-        reasons = [f"{len(unknown)} distinct faults or broken promises"] if unknown else []
+        s = "" if len(unknown) == 1 else "s"
+        reasons = [f"{len(unknown)} distinct fault{s} or broken promise{s}"] if unknown else []
         reasons += [f"unexpected pass: {one.code} {one.fingerprint} did not show ({one.url})" for one in unseen]
         return Verdict(Result.NONCONFORMANT, reasons, wanted)
     if profile.kinds - kinds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from milepost.conformance.errors import KitBug
 from milepost.conformance.report.layout import wrap
 
 
@@ -17,7 +18,8 @@ def adapter_error_text(sentence: str, target: str = "", width: int = 80) -> str:
 
 def kit_bug_text(error: BaseException, version: str, replay: str = "", width: int = 80) -> str:
     """Return the paragraph for an error inside the kit; neither engine nor adapter is to blame."""
-    text = f"{type(error).__name__}: {str(error).strip() or 'no text'}"
+    kind = "" if isinstance(error, KitBug) else f"{type(error).__name__}: "  # a child process has said it already
+    text = f"{kind}{str(error).strip() or 'no text'}"
     again = f" Replay it with: {replay}" if replay else ""
     paragraph = (
         f"{_sentence(text)} Milepost {version} failed at its own work: this says nothing about the engine or its "

@@ -16,10 +16,13 @@ from milepost.conformance.report.junit import render_junit
 from milepost.conformance.verdict import Verdict
 
 
-def write_reports(campaign: Campaign, verdict: Verdict, folder: Path) -> dict[str, Any]:
-    """Write everything under `folder`, each file whole or not at all, and return the report."""
+def write_reports(campaign: Campaign, verdict: Verdict, folder: Path, faults: Path) -> dict[str, Any]:
+    """Write the reports to `folder`, a replay file for each fault to `faults`, and return the report.
+
+    Each file is written whole or not at all.
+    """
     replays = {
-        finding.fingerprint: str(_write_replay(campaign, finding, folder.parent / "faults"))
+        finding.fingerprint: str(_write_replay(campaign, finding, faults))
         for finding in campaign.findings
         if finding.outcome.schedule.operations
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from importlib import resources
 from typing import Any
 
@@ -90,7 +91,7 @@ def _fault(campaign: Campaign, finding: Finding, path: str) -> dict[str, Any]:
 
 def replay_command(target: str, path: str) -> str:
     """Return the one line that replays a fault; the file itself names the target."""
-    return f"milepost replay {path}" if path else f"milepost run {target}"
+    return f"milepost replay {shlex.quote(path)}" if path else f"milepost run {shlex.quote(target)}"
 
 
 def report_schema() -> dict[str, Any]:

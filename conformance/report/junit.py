@@ -11,7 +11,8 @@ from milepost.spec.laws import LAWS
 def render_junit(report: dict[str, Any]) -> str:
     """Return the report as JUnit XML; a known fault is a skipped case with its URL."""
     header = report["header"]
-    suite = ElementTree.Element("testsuite", name=f"milepost {header['target']}", time=str(report["counts"]["seconds"]))
+    name = _clean(f"milepost {header['target']}")
+    suite = ElementTree.Element("testsuite", name=name, time=str(report["counts"]["seconds"]))
     for one in LAWS:
         _case(suite, f"law {one.number}, {one.name}", [f for f in report["faults"] if f["law"] == one.name])
     for promise in report["promises"]:
@@ -48,4 +49,4 @@ def _verdict_case(suite: ElementTree.Element, report: dict[str, Any]) -> None:
 
 def _clean(text: str) -> str:
     """Leave out what XML cannot hold: an engine's message may contain control characters."""
-    return "".join(one for one in text if one in "\n\t" or ord(one) >= 32)
+    return "".join(one for one in text if one in "\n\t" or (ord(one) >= 32 and one not in "\ufffe\uffff"))

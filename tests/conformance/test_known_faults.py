@@ -35,6 +35,11 @@ def test_entries_are_read_in_order(written: Path) -> None:
     )
 
 
+def test_a_promise_that_no_schedule_shows_goes_by_its_name(written: Path) -> None:
+    [known] = read(written, GOOD.replace("torn-hit", "promise:deterministic").replace("3f9c1a", "deterministic"))
+    assert (known.code, known.fingerprint) == ("promise:deterministic", "deterministic")
+
+
 @pytest.mark.parametrize("text", ["", "# nothing is known yet\n"])
 def test_a_file_without_entries_knows_nothing(written: Path, text: str) -> None:
     assert read(written, text) == ()
@@ -55,6 +60,11 @@ def test_a_file_without_entries_knows_nothing(written: Path, text: str) -> None:
         ("fault = 'torn-hit'\n", r"expected \[\[fault\]\] entries and nothing else"),
         ("[[faults]]\ncode = 'leak'\n", r"expected \[\[fault\]\] entries and nothing else"),
         ("[[fault]\n", "is not TOML"),
+        (GOOD.replace("torn-hit", "torn-hitt"), "unknown code 'torn-hitt'; did you mean torn-hit?"),
+        (GOOD.replace("torn-hit", "deterministic"), "unknown code 'deterministic'; did you mean promise:deterministic?"),
+        (GOOD.replace("3f9c1a", "torn-hit-3f9c1a"), "fingerprint 'torn-hit-3f9c1a' is not what a report shows"),
+        (GOOD + "owner = 'me'\n", "fault 1: 'owner' is none of code, fingerprint and url"),
+        (GOOD + GOOD, "fault 2: torn-hit 3f9c1a is there already"),
     ],
 )
 def test_what_is_wrong_with_an_entry_is_said(written: Path, text: str, complaint: str) -> None:

@@ -119,7 +119,7 @@ def test_a_known_fault_does_not_mask_the_next() -> None:
     found = campaign(options=Options(known=(KNOWN,)))
     found.findings = [finding("torn-hit", url=KNOWN.url), finding("torn-hit", "b00b1e")]
     verdict = judge(found)
-    assert verdict.result is Result.NONCONFORMANT and verdict.reasons == ["1 distinct faults or broken promises"]
+    assert verdict.result is Result.NONCONFORMANT and verdict.reasons == ["1 distinct fault or broken promise"]
 
 
 def test_a_known_fault_that_does_not_show_is_an_unexpected_pass() -> None:
