@@ -43,4 +43,3 @@ def _module(file: Path) -> str:
     """Return the name that the file is imported by from the current folder, or from its own where it is elsewhere."""
     folders = Path(os.path.relpath(file.parent)).parts
     return ".".join([*folders, file.stem]) if all(folder.isidentifier() for folder in folders) else file.stem
-

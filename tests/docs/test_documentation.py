@@ -8,9 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from milepost.conformance.codec import read_answer, read_capabilities
+from milepost.conformance.known_faults import read_known_faults
 from milepost.reference.liberties import LIBERTIES
 from milepost.reference.mutants import MUTANTS
 
@@ -75,19 +73,11 @@ def test_the_readme_counts_mutants_and_liberties_right() -> None:
     assert f"{len(LIBERTIES)} legal oddities" in README
 
 
-WIRE = blocks((ROOT / "docs/adapters.md").read_text(encoding="utf-8"), "json")[0].splitlines()
-
-
-@pytest.mark.parametrize("line", WIRE)
-def test_the_wire_examples_are_what_the_kit_reads(line: str) -> None:
-    message = json.loads(line)
-    assert isinstance(message.pop("id"), int)
-    if "call" in message:
-        return
-    if "capabilities" in message:
-        assert read_capabilities(message["capabilities"]).engine == "acme"
-    else:
-        assert read_answer(message) is not None
+def test_the_known_fault_of_the_readme_is_one_that_is_read(tmp_path: Path) -> None:
+    [text] = blocks(README, "toml")
+    (tmp_path / "known-faults.toml").write_text(text)
+    [known] = read_known_faults(tmp_path / "known-faults.toml")
+    assert (known.code, known.fingerprint) == ("torn-hit", "3f9c1a")
 
 
 def test_the_examples_are_what_their_mutants_do_now(tmp_path: Path) -> None:
