@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import cache, lru_cache
 from typing import Any
 
 from milepost.conformance.codec import read_capabilities, write_capabilities
@@ -60,6 +61,7 @@ def _offered(declared: Capabilities) -> Iterator[tuple[str, str]]:
         yield "write", "executes='engine' offers"
 
 
+@cache
 def _arguments(verb: str) -> list[str]:
     """Return the names that the seam's own method has."""
     method = next(getattr(protocol, verb) for protocol in PROTOCOLS if hasattr(protocol, verb))
@@ -67,8 +69,15 @@ def _arguments(verb: str) -> list[str]:
 
 
 def _takes(method: Any, count: int) -> bool:
+    function = getattr(method, "__func__", None)
+    return _function_takes(method, count) if function is None else _function_takes(function, count + 1)
+
+
+@lru_cache(maxsize=256)
+def _function_takes(function: Any, count: int) -> bool:
+    """Looked up once for a class and not for each of its caches: a run builds thousands."""
     try:
-        inspect.signature(method).bind(*range(count))
+        inspect.signature(function).bind(*range(count))
     except ValueError:
         return True  # native code may have no signature to look at
     except TypeError:
