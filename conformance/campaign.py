@@ -228,7 +228,13 @@ def _shrink_all(child: Child, campaign: Campaign, progress: Progress) -> None:
     failing = [outcome for outcomes in campaign.failing.values() for outcome in outcomes]
     for count, outcome in enumerate(failing):
         progress("shrinking", count, len(failing))
-        _add_finding(campaign, _shrunk(child, campaign, outcome), len(outcome.schedule.operations))
+        started = time.monotonic()
+        finding = _add_finding(campaign, _shrunk(child, campaign, outcome), len(outcome.schedule.operations))
+        if time.monotonic() - started > campaign.options.shrink_seconds:
+            campaign.notes.append(
+                f"{outcome.code} {finding.fingerprint} could not be shrunk to its end in "
+                f"{campaign.options.shrink_seconds:g} s: on another machine its fingerprint may differ"
+            )
     for finding in campaign.findings:
         alike = [one for one in campaign.findings if one.outcome.code == finding.outcome.code]
         finding.count = campaign.codes[finding.outcome.code] if len(alike) == 1 else finding.count
@@ -271,13 +277,15 @@ def _shrunk_by_loss(campaign: Campaign, outcome: Outcome, seconds: float) -> Out
         return _lost_outcome(child, smaller, end) if isinstance(end, Lost) else end
 
 
-def _add_finding(campaign: Campaign, outcome: Outcome, shrunk_from: int) -> None:
+def _add_finding(campaign: Campaign, outcome: Outcome, shrunk_from: int) -> Finding:
     mark = fingerprint(outcome.schedule, outcome.code)
     for finding in campaign.findings:
         if finding.fingerprint == mark and finding.outcome.code == outcome.code:
             finding.count += 1
-            return
-    campaign.findings.append(Finding(outcome, mark, shrunk_from, url=_known_url(campaign, outcome.code, mark)))
+            return finding
+    finding = Finding(outcome, mark, shrunk_from, url=_known_url(campaign, outcome.code, mark))
+    campaign.findings.append(finding)
+    return finding
 
 
 def _known_url(campaign: Campaign, code: str, mark: str) -> str:

@@ -226,6 +226,8 @@ def _odd_reference(name: str, scheme: str, rest: str) -> Target:
 
 
 def _imported(name: str, module_name: str, attribute: str) -> Target:
+    if shipped := [one.name for one in SHIPPED if one.name.startswith(f"{module_name}:")]:
+        raise UsageError(f"unknown target '{name}'; there are {', '.join(shipped)}")
     if file := _module_of_file(module_name):
         raise UsageError(f"unknown target '{name}': name the module, not its file, such as {file}:{attribute}")
     _look_in_current_folder()

@@ -80,6 +80,14 @@ def test_what_raises_in_the_process_is_shrunk_there() -> None:
     assert [one.verb for one in finding.outcome.schedule.operations] == ["open", "extend", "publish"]
 
 
+def test_a_fault_that_is_not_shrunk_to_its_end_is_said_to_have_no_lasting_fingerprint() -> None:
+    campaign = run("troubled:Raising", replace(recorded(5), shrink_seconds=0.0))
+    assert campaign.notes == [
+        f"crash {campaign.findings[0].fingerprint} could not be shrunk to its end in 0 s: on another machine its "
+        "fingerprint may differ"
+    ]
+
+
 def test_a_broken_law_is_found_shrunk_and_counted() -> None:
     campaign = run("troubled:Forgetful", replace(SHORT, schedules=40, length=30))
     assert set(campaign.codes) == {"uninitialized-read"}

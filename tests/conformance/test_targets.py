@@ -50,6 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("broken_for_targets:make", AdapterError, "cannot be imported: RuntimeError: no driver at"),
         ("quitting_for_targets:make", AdapterError, "cannot be imported: SystemExit: no GPU at"),
         ("needing_for_targets:make", AdapterError, "No module named 'needing_for'"),
+        ("freetoken:page2", UsageError, "target 'freetoken:page2'; there are freetoken:page1, freetoken:page16"),
         ("mutant:", UsageError, "`milepost list --mutants` shows what there is"),
         ("mutant:final-state", UsageError, "unknown mutant 'final-state'; did you mean final-state-is-floored"),
         ("liberty:nothing", UsageError, "unknown liberty 'nothing'"),
