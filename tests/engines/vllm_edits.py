@@ -19,6 +19,8 @@ from typing import Any
 
 from milepost.conformance.adapters import vllm
 from milepost.conformance.adapters.vllm_loader import load
+from milepost.conformance.driver import Driver
+from milepost.conformance.files import read_schedule
 from milepost.conformance.targets import Make, Target, resolve
 from milepost.conformance.worker import Bench, task_generate
 from milepost.spec.capabilities import Configuration
@@ -125,14 +127,20 @@ _GRID = Piece(
 )
 
 REPAIRS: dict[str, Edit] = {
-    "checkpoint_only_from_a_block_boundary": Edit("vllm:checkpoint", (), (_BOUNDARY, _CHAIN)),
-    "passed_over_block_not_cached": Edit("vllm:checkpoint", (), (_PASSED_OVER, _CHAIN)),
-    "copies_of_this_step_not_copied": Edit("vllm:unit16", (), (_CHAIN,)),
+    "checkpoint_only_from_a_boundary": Edit("vllm:checkpoint", (), (_BOUNDARY, _CHAIN)),
     "chunk_grid_of_the_states": Edit("vllm:uneven", (), (_GRID, _CHAIN)),
     "all_three": Edit("vllm:window", (), (_BOUNDARY, _CHAIN, _GRID)),
+    "copies_of_this_step_not_copied": Edit("vllm:unit16", (), (_CHAIN,)),
+    "passed_over_blocks_not_cached": Edit("vllm:checkpoint", (), (_PASSED_OVER, _CHAIN)),
+    "passed_over_blocks_not_cached_uneven": Edit("vllm:uneven", (), (_PASSED_OVER, _CHAIN)),
+    "passed_over_blocks_not_cached_window": Edit("vllm:window", (), (_PASSED_OVER, _CHAIN)),
 }
 """Changes that end the findings in docs/findings/vllm.md."""
 
+
+CHANGES = {"checkpoint-from-a-boundary": _BOUNDARY, "passed-over-not-cached": _PASSED_OVER, "no-copy-of-a-copy": _CHAIN,
+           "grid-of-the-states": _GRID}
+"""The same one by one, as the page names them."""
 
 SIZES = {name: vllm.SIZES[edit.target] for name, edit in (BREAKS | REPAIRS).items()}
 
@@ -220,12 +228,29 @@ def first_codes(name: str, schedules: int, seed: int, wanted: int) -> tuple[Coun
     return codes, schedules
 
 
+def replays(paths: list[str]) -> None:
+    """Print one JSON line for each schedule: its code with no change, and with each change alone."""
+    load()
+    import_module(_SCHEDULER.partition(":")[0])
+    for path in paths:
+        schedule = read_schedule(path)
+        target = resolve(schedule.header.target)
+        codes = {"none": Driver(target.make(schedule.header.configuration)).run(schedule).code}
+        for name, piece in CHANGES.items():
+            with edited(Edit(schedule.header.target, (), (piece,))):
+                codes[name] = Driver(target.make(schedule.header.configuration)).run(schedule).code
+        print(json.dumps(codes), flush=True)
+
+
 def main() -> None:
     """Print one JSON line for each break: its name, how often each code came, and the schedules that it took."""
+    if sys.argv[1] == "replay":
+        return replays(sys.argv[2:])
     schedules, seed, wanted = (int(argument) for argument in sys.argv[1:4])
     for name in sys.argv[4:] or BREAKS:
         codes, ran = first_codes(name, schedules, seed, wanted)
         print(json.dumps({"name": name, "codes": codes, "schedules": ran}), flush=True)
+    return None
 
 
 if __name__ == "__main__":
