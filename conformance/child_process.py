@@ -69,8 +69,12 @@ class Beat:
 def settle(end_at_once: bool) -> None:
     """Make this process one that only its parent ends, and whose output cannot mix with the parent's.
 
-    It ends with its parent, `end_at_once` even in native code; else it gets a chance to end what it has started.
+    It ends with its parent, `end_at_once` even in native code; else it gets a chance to end what it has started. It
+    leads a group of its own, so that what an engine starts can be ended with it.
     """
+    if hasattr(os, "setpgid"):
+        with suppress(OSError):
+            os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts both: the parent decides
     signal.signal(signal.SIGTERM, _end)
     if sys.platform == "linux":
@@ -80,6 +84,13 @@ def settle(end_at_once: bool) -> None:
     with suppress(OSError):
         os.dup2(2, 1)  # native code that prints must not disturb what the parent prints
     sys.stdout = sys.stderr
+
+
+def kill_group(leader: int | None) -> None:
+    """End all processes of a child's group, also where the child itself is gone."""
+    if leader and hasattr(os, "killpg"):
+        with suppress(OSError):
+            os.killpg(leader, signal.SIGKILL)
 
 
 def ignore_end() -> None:

@@ -12,7 +12,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, NoReturn
 
 from milepost.conformance import worker
-from milepost.conformance.child_process import Beat, interrupts_wait
+from milepost.conformance.child_process import Beat, interrupts_wait, kill_group
 from milepost.conformance.errors import AdapterError, EngineCrash, EngineHang, KitBug, KitError
 from milepost.spec.schedule import Schedule
 
@@ -119,11 +119,15 @@ class Child:
 
     def stop(self, idle: bool = True) -> None:
         """End the child, if there is one, and what it has started. An `idle` one ends by itself."""
-        if self._process is not None:
+        if self._process is None:
+            return
+        try:
             self._connection.close()
             self._process.join(0.5 if idle else 0.0)
             self._process.terminate()
             self._process.join(0.5 + self._patience)
+        finally:
+            kill_group(self._process.pid)  # an engine may have processes of its own
             self._process.kill()
             self._process.join()
             self._process = None
@@ -139,8 +143,7 @@ class Child:
             self._process = self._context.Process(
                 target=worker.main,
                 args=(theirs, self._beat.numbers, self.target, self.hash_seed, seconds),
-                daemon=True,
-            )
+            )  # no daemon: those may not start processes, and engines do
             self._process.start()
         theirs.close()
 

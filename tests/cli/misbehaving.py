@@ -1,6 +1,7 @@
 """A cache that does something wrong in one verb: `misbehaving:extend=raise`, from its Nth call on `extend@3=raise`."""
 
 import ctypes
+import multiprocessing
 import os
 import pathlib
 import sys
@@ -26,6 +27,13 @@ def marked_spin(answer: Any) -> Any:
     return spin(answer)
 
 
+def fork(answer: Any) -> Any:
+    """Start a process that outlives whoever does not look after it, and then never come back."""
+    process = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(1000,))
+    process.start()
+    return marked_spin(answer)
+
+
 def interrupt(answer: Any) -> Any:
     """Raise what no `except Exception` catches."""
     raise KeyboardInterrupt
@@ -42,6 +50,7 @@ MANNERS: dict[str, Any] = {
     "sleep": lambda answer: time.sleep(1000),
     "spin": spin,
     "marked-spin": marked_spin,
+    "fork": fork,
     "exit": lambda answer: os._exit(3),
     "quit": lambda answer: sys.exit("out of memory"),
     "interrupt": interrupt,

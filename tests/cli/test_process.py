@@ -67,9 +67,17 @@ def running(target: str, marker: Path) -> tuple[subprocess.Popen[str], set[int]]
     return process, descendants(process.pid)
 
 
-@pytest.mark.parametrize("target", ["misbehaving:extend=marked-spin", HANGING_PROGRAM], ids=["in-process", "stdio"])
+SPINNING, FORKING = "misbehaving:extend=marked-spin", "misbehaving:extend=fork"
+
+
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)], ids=["int", "term", "kill"]
+    ("target", "number", "code"),
+    [
+        pytest.param(target, number, code, id=f"{name}-{number.name}")
+        for name, target in (("in-process", SPINNING), ("forking", FORKING), ("stdio", HANGING_PROGRAM))
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9))
+        if (target, number) != (FORKING, signal.SIGKILL)  # nobody is left to end what an engine has started
+    ],
 )
 def test_what_ends_a_run_ends_all_that_it_started(folder: Path, target: str, number: signal.Signals, code: int) -> None:
     process, started = running(target, folder / "marker")
