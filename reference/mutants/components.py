@@ -140,7 +140,15 @@ class BorrowingCache(Unguarded):
             super().donate_final(claim)
 
 
-@mutant("F4", "write-to-published", "over-advanced", "read-before-landing", "double-grant", precedent="MTPLX#247")
+@mutant(
+    "F4",
+    "write-to-published",
+    "over-advanced",
+    "read-before-landing",
+    "double-grant",
+    "evicted-while-leased",
+    precedent="MTPLX#247",
+)
 class SnapshotIsUsedAsLive(BorrowingCache):
     """Lets a request write on in the snapshot that it hit, which stays published."""
 

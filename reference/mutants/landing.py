@@ -42,7 +42,7 @@ class PublishingPlanner(Unguarded):
         return replace(answer, table=claim.table())
 
 
-@mutant("F2", "read-before-landing", "uninitialized-read", "late-write", precedent="vllm#29387")
+@mutant("F2", "read-before-landing", "uninitialized-read", "late-write", "write-to-published", precedent="vllm#29387")
 class PublishedAtPlan(PublishingPlanner):
     """Publishes what a step will compute as soon as it is planned."""
 
@@ -119,7 +119,7 @@ class ClearingPool(Pool):
         self.to_clear.append(index)
 
 
-@mutant("F7", "torn-hit", "write-to-published", precedent="sglang#29449")
+@mutant("F7", "torn-hit", "write-to-published", "late-write", precedent="sglang#29449")
 class FreedSlotsAreClearedLate(Unguarded):
     """Zeroes freed slots with the next step, after its restores, though some have a new owner by then."""
 
