@@ -101,8 +101,8 @@ make_python_mixed = _maker("python", "extra_buffer", 1, mixed=True)
 make_python_mixed16 = _maker("python", "extra_buffer", 16, mixed=True)
 
 _PAGE1 = (
-    Configuration(1, 8, {"kv": 56, "state": 10}, 2),
-    Configuration(1, 8, {"kv": 96, "state": 16}, 3),
+    Configuration(1, 8, {"kv": 40, "state": 10}, 2),
+    Configuration(1, 8, {"kv": 72, "state": 16}, 3),
     Configuration(1, 2, {"kv": 48, "state": 15}, 3),
     Configuration(1, 64, {"kv": 512, "state": 20}, 4),
 )

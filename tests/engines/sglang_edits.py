@@ -1,0 +1,167 @@
+"""Illegal edits of SGLang's code, made in memory: each must be noticed by the laws.
+
+`sglang_edits:NAME` is a target, SGLang's Python core with that edit. Run as a script in SGLang's environment, this
+tries each edit in turn and prints how it was noticed as a JSON line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from milepost.conformance.adapters import sglang
+from milepost.conformance.adapters.sglang_modules import modules
+from milepost.conformance.targets import Make, Target
+from milepost.conformance.worker import Bench, task_generate
+from milepost.spec.capabilities import Configuration
+from milepost.spec.seam import Adapter
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A piece of one function's source and what replaces it; `owner` is `module:Class`, or a module.
+
+    `codes` are those that it may be noticed as: which comes first depends on the schedule.
+    """
+
+    owner: str
+    function: str
+    before: str
+    after: str
+    codes: tuple[str, ...]
+    page: int = 1
+
+
+_CACHE = "sglang.srt.mem_cache.unified_cache.components.mamba:MambaComponent"
+_TREE = "sglang.srt.mem_cache.unified_radix_cache:UnifiedRadixCache"
+_STATES = "sglang.srt.mem_cache.memory_pool:MambaPool"
+_ROWS = "sglang.srt.mem_cache.memory_pool:HybridReqToTokenPool"
+_BATCH = "sglang.srt.managers.schedule_batch:ScheduleBatch"
+_KEY = "sglang.srt.mem_cache.radix_cache:RadixKey"
+
+EDITS: dict[str, Edit] = {
+    "snapshot_moved_by_a_split": Edit(
+        _CACHE, "redistribute_on_node_split",
+        "new_parent.component_data[ct].value = None",
+        "new_parent.component_data[ct].value = child.component_data[ct].value",
+        ("over-advanced", "crash"),
+    ),
+    "donated_slot_kept": Edit(
+        _ROWS, "donate_mamba_ping_pong_slot",
+        "self.set_mamba_ping_pong_slot(req, donate_idx, new_slot[0])", "pass",
+        ("write-to-published", "over-advanced", "stale-state", "double-grant", "evicted-while-leased"),
+    ),
+    "convolution_part_not_copied": Edit(
+        _STATES, "copy_from",
+        "for i in range(len(self.mamba_cache.conv)):", "for i in ():",
+        ("stale-state", "uninitialized-read", "torn-hit"),
+    ),
+    "checkpoint_labelled_a_chunk_late": Edit(
+        _BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend",
+        "req.kv.mamba_last_track_seqlen = mamba_track_seqlen_aligned",
+        "req.kv.mamba_last_track_seqlen = min(seq_end, mamba_track_seqlen_aligned + cache_chunk_size)",
+        ("torn-hit", "stale-state"),
+    ),
+    "branch_point_labelled_as_the_end": Edit(
+        _BATCH, "_mamba_radix_cache_v2_req_prepare_for_extend",
+        "mamba_track_seqlen_aligned = req.mamba_branching_seqlen", "pass",
+        ("torn-hit",),
+    ),
+    "row_not_repointed_at_a_checkpoint": Edit(
+        _TREE, "checkpoint_into_tree",
+        "self.req_to_token_pool.write(\n", "(lambda *ignored: None)(\n",
+        ("stale-kv", "double-grant", "write-to-published", "evicted-while-leased", "crash"),
+    ),
+    "namespace_left_out_of_the_key": Edit(
+        _KEY, "child_key_at", "if self.extra_key is None else", "if True else",
+        ("cross-namespace", "crash"),
+    ),
+}
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """Make one edit for as long as this lasts; a piece that is not there exactly once is an error."""
+    modules()
+    edit = EDITS[name]
+    module, _, class_name = edit.owner.partition(":")
+    owner = getattr(import_module(module), class_name) if class_name else import_module(module)
+    original = vars(owner)[edit.function]
+    setattr(owner, edit.function, _recompiled(edit, original))
+    try:
+        yield
+    finally:
+        setattr(owner, edit.function, original)
+
+
+def _recompiled(edit: Edit, original: Any) -> Any:
+    function = inspect.unwrap(original)
+    source = textwrap.dedent(inspect.getsource(function))
+    if source.count(edit.before) != 1:
+        raise LookupError(f"{edit.owner}, {edit.function}: {edit.before!r} is there {source.count(edit.before)} times")
+    made: dict[str, Any] = {}
+    code = compile(source.replace(edit.before, edit.after), f"<edited {edit.function}>", "exec")
+    exec(code, function.__globals__, made)
+    return made[edit.function]
+
+
+def __getattr__(name: str) -> Make:
+    """Return the `make` of the target `sglang_edits:NAME`; its edit stays until the process ends."""
+    if name not in EDITS:
+        raise AttributeError(name)
+
+    def make(configuration: Configuration) -> Adapter:
+        if name not in _lasting:
+            _lasting[name] = broken(name)
+            _lasting[name].__enter__()
+        return sglang.make_python(configuration)
+
+    return make
+
+
+_lasting: dict[str, Any] = {}
+
+
+def first_codes(name: str, schedules: int, seed: int) -> tuple[Counter[str], int]:
+    """Run generated schedules on an edited SGLang until one fails; return how, and how many ran.
+
+    It makes no promises here: the laws alone have to notice.
+    """
+
+    def make(configuration: Configuration) -> Adapter:
+        adapter: Any = sglang.make_python(configuration)
+        adapter.capabilities = replace(adapter.capabilities, promises=())
+        return adapter  # type: ignore[no-any-return]  # an SGLang
+
+    bench = Bench(Target(name, make, SMALL))
+    codes: Counter[str] = Counter()
+    with broken(name):
+        for ran, done in enumerate(task_generate(bench, seed, range(schedules), 40), 1):
+            codes.update([done.code] if done.code else [])
+            if codes:
+                return codes, ran
+    return codes, schedules
+
+
+SMALL = tuple(one for one in sglang.SIZES["sglang:python"] if one.chunk_size == 8)
+"""Without the chunk of 2 tokens, at which the engine as shipped fails by itself (docs/findings/sglang.md)."""
+
+
+def main() -> None:
+    """Print one JSON line for each edit: its name, the code that came first, and the schedules that it took."""
+    schedules, seed = (int(argument) for argument in sys.argv[1:3])
+    for name in sys.argv[3:] or EDITS:
+        codes, ran = first_codes(name, schedules, seed)
+        print(json.dumps({"name": name, "codes": codes, "schedules": ran}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
