@@ -3,7 +3,7 @@
 Two forms are known. Sessions: one a line, `{"id", "block", "tool", "sys", "reqs"}`, where a request is a list whose
 members 1, 2, 3, 5, 8 and 9 are prompt and completion tokens, the stop letter (T for a tool call), the letters of what
 was said (x for text), and the block ids as the previous request's first p and then runs of (first, count); an object
-`{"sub": [...]}` among them is a sub-agent, a conversation of its own. Transcripts: lists of messages with `role` and
+`{"sub": [...]}` among them is a nested conversation of its own. Transcripts: lists of messages with `role` and
 `content`, one a line or one document, or one message a line; tokens are words and signs there.
 """
 
@@ -107,7 +107,7 @@ def _document(path: str, line: int, text: str, rest: Iterator[tuple[int, str]]) 
 
 
 def _session(path: str, line: int, number: int, value: Any) -> Iterator[Conversation]:
-    """Yield a session and its sub-agents.
+    """Yield a session and the conversations nested in it.
 
     Ids are local to a session, but what comes first is not: sessions whose tool definitions and system prompts have
     the same sizes are taken to share them, as they do where one program made them.
@@ -133,7 +133,7 @@ def _session(path: str, line: int, number: int, value: Any) -> Iterator[Conversa
 
 
 def _agents(requests: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every sub-agent, and behind it those of its own; a stack, for nesting has no limit."""
+    """Yield every nested conversation, and behind it those of its own; a stack, for nesting has no limit."""
     waiting = [(path, requests)]
     while waiting:
         place, inner = waiting.pop()
