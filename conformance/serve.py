@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import IO, Any
 
+from milepost.conformance import calls
 from milepost.conformance.codec import (
     CELL,
     CONFIGURATION,
@@ -28,20 +29,7 @@ from milepost.conformance.errors import AdapterError
 from milepost.conformance.shapes import TEXT, TOKENS, ShapeError, mapping
 from milepost.spec.answers import Answer
 from milepost.spec.capabilities import Configuration
-from milepost.spec.operations import (
-    OPERATIONS,
-    Close,
-    Evict,
-    Extend,
-    Freeze,
-    Land,
-    Launch,
-    Open,
-    Operation,
-    Preempt,
-    Publish,
-    Reset,
-)
+from milepost.spec.operations import OPERATIONS, Drain, Operation
 from milepost.spec.seam import Adapter
 
 Message = dict[str, Any]
@@ -97,29 +85,9 @@ def _answer(adapter: Adapter, call: str, message: Message) -> Message:
 
 
 def _carry_out(adapter: Adapter, operation: Operation, message: Message) -> Answer:
-    match operation:
-        case Open():
-            return adapter.open(operation.request, operation.tokens, operation.namespace, operation.content)
-        case Extend():
-            return adapter.extend(operation.request, operation.to, operation.draft)
-        case Launch():
-            return adapter.launch()
-        case Land():
-            sampled = SAMPLED.read(message.get("sampled", {}), "sampled")
-            return adapter.land(operation.step or 0, operation.accepted, sampled)
-        case Freeze():
-            return adapter.freeze(operation.request)
-        case Publish():
-            return adapter.publish(operation.request)
-        case Preempt():
-            return adapter.preempt(operation.request)
-        case Close():
-            return adapter.close(operation.request, operation.keep)
-        case Reset():
-            return adapter.reset()
-        case Evict():
-            return adapter.evict(operation.group, operation.cells)
-    raise AdapterError(f"'{operation.verb}' is no call")
+    if isinstance(operation, Drain):
+        raise AdapterError(f"'{operation.verb}' is no call")
+    return calls.call(adapter, operation, SAMPLED.read(message.get("sampled", {}), "sampled"))
 
 
 def _read(adapter: Any, message: Message) -> Any:
