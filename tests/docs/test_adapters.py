@@ -70,12 +70,17 @@ def test_every_verb_and_every_kind_of_answer_is_shown() -> None:
 
 
 def test_what_is_no_operation_has_the_form_that_is_read() -> None:
+    read: set[str] = set()
     for call, answer in pairs():
-        if call["call"] in VALUES:
-            VALUES[call["call"]].read(answer[call["call"]], call["call"])
+        verb = call["call"]
+        if verb in VALUES:
+            VALUES[verb].read(answer[verb], verb)
+            read.add(verb)
         for name, shape in (("cell", CELL), ("config", CONFIGURATION)):
             if name in call:
                 shape.read(call[name], name)
+                read.add(name)
+    assert read == {*VALUES, "cell", "config"}
 
 
 def test_every_capability_is_spoken_of() -> None:
