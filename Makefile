@@ -30,5 +30,5 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Milepost needs Python 3.11 or newer, and $(PYTHON) is %d.%d: name another with \"make PYTHON=...\"." % sys.version_info[:2])'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[cache,proofs,test]'
 	@touch $@
