@@ -52,7 +52,7 @@ class ReferenceCache(StepKeeper):
         shared = self.matched(claim)
         claim.hit = self.hit_length(claim, shared)
         claim.length = claim.landed = claim.hit
-        claim.branch = self.branch_point(claim, shared)
+        claim.branch = self.branch_point(claim, self.remembered(claim, shared))
         self.lease_hit(claim)
         return Hit(claim.hit, claim.table())
 
@@ -92,18 +92,18 @@ class ReferenceCache(StepKeeper):
         return longest_possible(claim.prompt, shared)
 
     def branch_point(self, claim: Request, shared: int) -> int:
-        """Return where the KV match ends beyond the hit, floored to the grid; 0 where it does not."""
+        """Return where the known path ends beyond the hit, floored to the grid; 0 where it does not."""
         point = floor_to(self.grid, max(0, self.longest_hit(claim, shared)))
         return point if point > claim.hit else 0
 
     def lease_hit(self, claim: Request) -> None:
-        """Lease the pages of a hit and protect its snapshot; only what is used becomes recent."""
+        """Lease the pages of a hit and protect its snapshot; only where it ends becomes recent."""
         for column in range(columns_for(self.page_size, claim.hit)):
             entry = self.pages[self.key(claim, (column + 1) * self.page_size)]
             claim.columns.append(entry.cell)
             self.lease_page(claim, column, entry)
-            self.touch(entry)
         if claim.hit:
+            self.touch(claim.leases[len(claim.columns) - 1])
             self.claim_snapshot(claim)
 
     def claim_snapshot(self, claim: Request) -> None:
@@ -246,9 +246,9 @@ class ExplicitCache(ReferenceCache):
         """Return the capabilities: no freezes inside a step, so that a prompt repeated as it is finds no state."""
         return replace(without_promises(super().declare(), "not-inert"), mid_prefill_freeze=False)
 
-    def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
+    def freeze_points(self, claim: Request, start: int, stop: int) -> tuple[int, ...]:
         """Return no point: nobody asked."""
-        return []
+        return ()
 
 
 def make(configuration: Configuration) -> ReferenceCache:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from milepost.spec.answers import Pages, Slots, Table
 from milepost.spec.words import NULL, Namespace
 
-Key = tuple[object, ...]
-"""What a prefix is found by: its namespace and the content identities of all its tokens."""
+Key = tuple[Any, ...]
+"""What a prefix is found by: its namespace and, last, the tuple of the content identities of all its tokens."""
 
 
 @dataclass(slots=True, eq=False)

@@ -8,7 +8,7 @@ from milepost.reference.requests import FrozenSlot, Plan, Request
 from milepost.reference.store import PrefixStore
 from milepost.spec.answers import Phase
 from milepost.spec.capabilities import Configuration
-from milepost.spec.geometry import columns_for, floor_to, lies_on
+from milepost.spec.geometry import columns_for, lies_on
 from milepost.spec.words import NULL, Cell
 
 
@@ -49,10 +49,9 @@ class StepKeeper(PrefixStore):
         else:
             claim.live = self.slot_cells.admit(claim.serial)
 
-    def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
-        """Return where a step over [start, stop) should freeze: the branch point, the prompt's last boundary."""
-        last = floor_to(self.grid, max(0, claim.prompt - 1))
-        return [point for point in (claim.branch, last) if start < point <= stop]
+    def freeze_points(self, claim: Request, start: int, stop: int) -> tuple[int, ...]:
+        """Return where a step over [start, stop) should freeze."""
+        return self.freeze_policy.points(claim.prompt, claim.branch, self.grid, start, stop)
 
     def plan_freeze(self, claim: Request, plan: Plan) -> None:
         """Let a step freeze at the deepest wanted point, if a slot can be had without waiting."""

@@ -1,7 +1,8 @@
 """The two dictionaries, published pages and snapshots by prefix, and how cells enter, serve and leave them.
 
 A snapshot and the page that ends where it does have the same key. Use is ordered by a logical clock that no two
-entries share, so the least recently used entry is always one.
+entries share, so the least recently used entry is always one. What evicted pages were found by is remembered for a
+while: a prompt that comes back shows where others left its path, though nothing is left there to read.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from milepost.reference.requests import Entry, Key, Request
 from milepost.spec.capabilities import Configuration
 from milepost.spec.geometry import boundary_grid, floor_to, lies_on
 from milepost.spec.ownership import PageState, SlotState
+from milepost.spec.policies import BranchAndPromptEnd, EvictionPolicy, FreezePolicy, LeastRecentlyUsed
 from milepost.spec.words import Cell
 
 
@@ -21,6 +23,8 @@ class PrefixStore:
     """Pools and published prefixes; it decides nothing about requests."""
 
     pools_of_groups: ClassVar[dict[str, str]] = {"kv": "kv", "state": "state"}
+    freeze_policy: ClassVar[FreezePolicy] = BranchAndPromptEnd()
+    eviction_policy: ClassVar[EvictionPolicy] = LeastRecentlyUsed()
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
@@ -32,6 +36,7 @@ class PrefixStore:
         self.slot_cells = SlotCells(self.pools[self.pools_of_groups["state"]])
         self.pages: dict[Key, Entry] = {}
         self.snapshots: dict[Key, Entry] = {}
+        self.ghosts: dict[Key, None] = {}
         self.clock = 0
         self.epoch = 0
 
@@ -67,6 +72,12 @@ class PrefixStore:
             if self.page_at(claim, end) is None:
                 return end - self.page_size
         return floor_to(self.page_size, len(claim.tokens))
+
+    def remembered(self, claim: Request, shared: int) -> int:
+        """Return how far the run of `shared` tokens goes on through pages that have been evicted."""
+        while shared + self.page_size <= len(claim.tokens) and self.key(claim, shared + self.page_size) in self.ghosts:
+            shared += self.page_size
+        return shared
 
     def touch(self, entry: Entry) -> None:
         """Make an entry the most recently used one."""
@@ -108,22 +119,25 @@ class PrefixStore:
     # Publishing.
 
     def publish_pages(self, claim: Request) -> None:
-        """Publish every whole page of a request that has landed and whose token ids are known."""
-        for column in range(self.publishable(claim) // self.page_size):
-            if column not in claim.leases:
-                self.publish_page(claim, column)
+        """Publish whole landed pages in order, so that what a request leases is always a prefix of its columns."""
+        for column in range(len(claim.leases), self.publishable(claim) // self.page_size):
+            if not self.publish_page(claim, column):
+                return
 
     def publishable(self, claim: Request) -> int:
         """Return how many tokens of a request others may read; none of one that was opened before a reset."""
         return claim.known() if claim.epoch == self.epoch else 0
 
-    def publish_page(self, claim: Request, column: int) -> None:
-        """Publish one page, or take the page that is already there for the same prefix."""
+    def publish_page(self, claim: Request, column: int) -> bool:
+        """Publish one page, or take the one that is there; false while a step in flight uses the request's own."""
         existing = self.pages.get(self.key(claim, (column + 1) * self.page_size))
         if existing is None:
             self.insert_page(claim, column)
-        elif not self.page_cells.pool.in_flight[claim.columns[column]]:
+        elif self.page_cells.pool.in_flight[claim.columns[column]]:
+            return False
+        else:
             self.adopt_page(claim, column, existing)
+        return True
 
     def insert_page(self, claim: Request, column: int) -> None:
         """Make a private page matchable; its request goes on as one of the readers."""
@@ -140,6 +154,7 @@ class PrefixStore:
             entry_occupied=int(entry.key in self.pages),
         )
         self.pages[entry.key] = entry
+        self.ghosts.pop(entry.key, None)
         self.lease_page(claim, column, entry)
 
     def adopt_page(self, claim: Request, column: int, entry: Entry) -> None:
@@ -181,7 +196,7 @@ class PrefixStore:
         return True
 
     def evict_least_recent(self, pool: Pool) -> list[Cell]:
-        """Evict the least recently used entry of a pool that nobody needs; return what was given up."""
+        """Evict the entry of a pool that nobody needs and the policy puts first; return what was given up."""
         victims = [*self.evictable_pages(pool), *self.evictable_snapshots(pool)]
         if not victims:
             return []
@@ -189,8 +204,20 @@ class PrefixStore:
         return self.evict_page(entry) if self.pages.get(entry.key) is entry else self.evict_snapshot(entry)
 
     def choose_victim(self, victims: list[Entry]) -> Entry:
-        """Return the one that was not used for longest."""
-        return min(victims, key=lambda entry: entry.stamp)
+        """Return the first by the policy's rank, and within it the one that was not used for longest."""
+        return min(victims, key=lambda entry: (self.rank(entry), entry.stamp))
+
+    def rank(self, entry: Entry) -> int:
+        """Return what the policy says of a page or a snapshot."""
+        if self.pages.get(entry.key) is entry:
+            return self.eviction_policy.page_rank(entry.key in self.snapshots)
+        return self.eviction_policy.snapshot_rank(self.superseded(entry))
+
+    def superseded(self, entry: Entry) -> bool:
+        """Tell whether a deeper snapshot stands on a path through this one."""
+        *context, identities = entry.key
+        deeper = (other.key for other in self.snapshots.values() if other.depth > entry.depth)
+        return any([*key[:-1], key[-1][: entry.depth]] == [*context, identities] for key in deeper)
 
     def evictable_pages(self, pool: Pool) -> Iterator[Entry]:
         """Yield the published pages of a pool that nobody reads and on which nothing published depends."""
@@ -214,10 +241,17 @@ class PrefixStore:
         """Evict a page, and the snapshot at its end, which nobody could reach any more."""
         dependents = self.dependents(entry)
         del self.pages[entry.key]
+        self.remember(entry)
         self.discard_page(entry, dependents)
         snapshot = self.snapshots.get(entry.key)
         given_up: list[Cell] = [(self.page_cells.pool.name, entry.cell)]
         return given_up + (self.evict_snapshot(snapshot) if snapshot else [])
+
+    def remember(self, entry: Entry) -> None:
+        """Keep an evicted page's key, and as many of them as the pool has pages; a page goes after its successors."""
+        self.ghosts[entry.key] = None
+        if len(self.ghosts) > len(self.page_cells.pool.occupants):
+            del self.ghosts[next(iter(self.ghosts))]
 
     def evict_snapshot(self, entry: Entry) -> list[Cell]:
         """Evict a snapshot; its pages stay, as a tombstone."""
@@ -240,6 +274,7 @@ class PrefixStore:
         snapshots, pages = list(self.snapshots.values()), list(self.pages.values())
         self.snapshots.clear()
         self.pages.clear()
+        self.ghosts.clear()
         self.epoch += 1
         for entry in filter(lambda entry: self.slot_cells.evictable(entry.cell), snapshots):
             self.discard_snapshot(entry)

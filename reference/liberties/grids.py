@@ -42,7 +42,7 @@ class StepRelativeGrid(ReferenceCache):
         grid = FreezeGrid(self.configuration.chunk_size, "step")
         return replace(declared, hit_alignment=self.page_size, freeze_grid=grid, end_donation="page")
 
-    def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
+    def freeze_points(self, claim: Request, start: int, stop: int) -> tuple[int, ...]:
         chunk = self.configuration.chunk_size
         last = min(stop, claim.prompt - 1)
-        return [point for point in range(start + chunk, last + 1, chunk) if lies_on(self.page_size, point)]
+        return tuple(point for point in range(start + chunk, last + 1, chunk) if lies_on(self.page_size, point))

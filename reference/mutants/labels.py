@@ -150,8 +150,8 @@ class EvictsAParentFirst(ExplicitCache):
 class FreezesOffTheGrid(Unguarded):
     """Lets a step freeze one token before the end of the prompt, where its kernel cannot write a state out."""
 
-    def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
-        return [point for point in (claim.prompt - 1,) if start < point < stop]
+    def freeze_points(self, claim: Request, start: int, stop: int) -> tuple[int, ...]:
+        return tuple(point for point in (claim.prompt - 1,) if start < point < stop)
 
 
 @mutant("F1", "illegal-boundary", precedent="TensorRT-LLM#15653")

@@ -103,8 +103,8 @@ class GridIsLargerThanDeclared(ReferenceCache):
 class StatesOnlyAtTheVeryEnd(ReferenceCache):
     """Keeps final states alone, and a repeated prompt asks for the state one token before its end."""
 
-    def freeze_points(self, claim: Request, start: int, stop: int) -> list[int]:
-        return []
+    def freeze_points(self, claim: Request, start: int, stop: int) -> tuple[int, ...]:
+        return ()
 
 
 @mutant("F1", "promise:strict-boundaries", precedent="vllm#34587")
