@@ -10,13 +10,17 @@ from milepost.spec.capabilities import Capabilities
 from milepost.spec.words import GroupKind
 
 
+ENOUGH = 50
+"""More occurrences than this are not asked for, however long the run: what is rare in one engine is still evidence."""
+
+
 def _always(capabilities: Capabilities) -> bool:
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """At least one of a mark for every `every` operations, and never fewer than `least`.
+    """At least one of a mark for every `every` operations up to `ENOUGH`, and never fewer than `least`.
 
     It is wanted only of a cache that `offers` what the mark needs.
     """
@@ -28,7 +32,7 @@ class Minimum:
 
     def wanted(self, operations: int) -> int:
         """Return the least count of a run with so many operations."""
-        return max(self.least, operations // self.every)
+        return max(self.least, min(ENOUGH, operations // self.every))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from milepost.conformance.marks import MARKS, PROFILES, MarkObserver, missing
+from milepost.conformance.marks import MARKS, PROFILES, MarkObserver, Minimum, missing
 from milepost.conformance.outcome import Line
 from milepost.reference.cache import ReferenceCache, make, make_explicit
 from milepost.reference.liberties import LIBERTIES
@@ -188,6 +188,11 @@ def test_a_cache_that_publishes_nothing_gives_too_little_evidence() -> None:
     capabilities = cache(Configuration()).capabilities
     lacking = {mark for mark, _, _ in missing(PROFILES["hybrid"], capabilities, marks, operations)}
     assert {"hits", "restores"} <= lacking
+
+
+def test_what_is_wanted_grows_with_a_run_until_it_is_enough() -> None:
+    minimum = Minimum("refused-then-continued", 1500, 1)
+    assert [minimum.wanted(operations) for operations in (10, 1_500, 30_000, 75_000, 10**7)] == [1, 1, 20, 50, 50]
 
 
 def test_what_is_not_offered_is_not_wanted() -> None:
