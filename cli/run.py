@@ -166,5 +166,6 @@ def enter_peer(name: str) -> None:
     if python is None or os.environ.get("MILEPOST_PEER") == peer:
         raise UsageError(f"target '{name}' needs {peer}, which is not installed here: run `make peers`")
     sys.stdout.flush()
-    command = [str(python), "-m", "milepost.cli.main", *sys.argv[1:]]
+    # -P: the folders of a checkout must not stand in for packages that the engine looks for (`kernels` is one).
+    command = [str(python), "-P", "-m", "milepost.cli.main", *sys.argv[1:]]
     os.execve(str(python), command, {**os.environ, "MILEPOST_PEER": peer})

@@ -170,3 +170,13 @@ def test_a_headline_is_red_on_a_terminal_unless_colour_is_unwanted() -> None:
 def test_the_module_runs_as_the_console_script_does(process: Milepost, folder: Path) -> None:
     assert process("--version").out.startswith("milepost ")
     assert process("replay", short(folder)).out.startswith("no fault in 5 operations")
+
+
+def test_an_engine_is_run_where_the_current_folder_cannot_stand_in_for_its_packages(folder: Path) -> None:
+    python = folder / ".peers" / "sglang" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    looked = "import sys; print('current folder on the path:', '' in sys.path or sys.argv[0] in sys.path)"
+    python.write_text(f'#!/bin/sh\n[ "$1" = -P ] && exec {sys.executable} -P -c "{looked}" "$PWD"\n')
+    python.chmod(0o755)
+    ended = subprocess.run(command("run", "sglang:rust"), capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "current folder on the path: False\n"), ended.stderr
