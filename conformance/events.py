@@ -1,7 +1,8 @@
 """Judges the KV events that vLLM and SGLang emit: what they prove, and what no event can.
 
 A line is an event, as an object with a `type` or as a list that begins with it, or a batch of them. Hashes are compared
-and never recomputed: each engine has its own function.
+and never recomputed: each engine has its own function. A stored state may say its `endpoint`, the tokens that it has
+read: then it is compared with the length of the text that its hash stands for. Milepost's own cache says it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ FIELDS: dict[str, tuple[str, ...]] = {
 REMEMBERED = 1_000_000
 """Removed blocks whose text is remembered, so that a log of any size takes little memory."""
 
+NO_ENDPOINT = "that a state has read exactly the tokens its block stands for: no event has the endpoint of a snapshot"
+TOLD_ENDPOINT = "that memory holds what a state's endpoint says: an event has what the engine believes"
+
 LIMITS = (
-    "that a state has read exactly the tokens its block stands for: no event has the endpoint of a snapshot",
+    NO_ENDPOINT,
     "what a request was offered, read or wrote: no event names a request or a cell",
     "that a block was written when it was announced, or was not overwritten later",
     "anything about blocks whose events were dropped: a log has no gaps that show",
@@ -68,7 +72,13 @@ class EventReport:
             told.append(f"  {counts['before the log']} parents or removals were of blocks stored before the log began")
         if counts["recurrent"]:
             told.append(f"  {counts['recurrent']} of the stored blocks hold recurrent states")
-        return [*told, "These events cannot show", *(f"  - {limit}" for limit in LIMITS)]
+        if counts["endpoints"]:
+            told.append(f"  {counts['endpoints']} of their endpoints are where their block ends")
+        if counts["unplaced"]:
+            told.append(f"  {counts['unplaced']} endpoints could not be compared: their text began before the log")
+        proved = counts["recurrent"] and counts["endpoints"] == counts["recurrent"]
+        limits = (TOLD_ENDPOINT, *LIMITS[1:]) if proved else LIMITS
+        return [*told, "These events cannot show", *(f"  - {limit}" for limit in limits)]
 
 
 def check_events(path: str | Path) -> EventReport:
@@ -111,6 +121,7 @@ class _Judge:
         self.present: Counter[Key] = Counter()
         self.texts: dict[Key, bytes] = {}
         self.gone: dict[Key, None] = {}
+        self.lengths: dict[tuple[str, Hash], int] = {}
         self.complete = False
 
     def take(self, event: dict[str, Any]) -> str:
@@ -123,6 +134,7 @@ class _Judge:
             self.present.clear()
             self.texts.clear()
             self.gone.clear()
+            self.lengths.clear()
             self.complete = True
             return ""
         place = str(event.get("medium") or ""), integer().read(event.get("group_idx") or 0, "group_idx")
@@ -151,8 +163,24 @@ class _Judge:
             self.present[(*place, one)] += 1
             self.report.counts["stored"] += 1
             self.report.counts["recurrent"] += recurrent
+            self._measure(place[0], parent, one, len(tokens[index * size : (index + 1) * size]))
             parent = one
-        return ""
+        endpoint = optional(integer()).read(event.get("endpoint"), "endpoint")
+        return "" if endpoint is None or not hashes else self._place(place[0], hashes[-1], endpoint)
+
+    def _measure(self, medium: str, parent: Hash | None, one: Hash, tokens: int) -> None:
+        """Note how long the text of a block is; groups of one block size have their hashes in common."""
+        before = 0 if parent is None else self.lengths.get((medium, parent))
+        if before is not None:
+            self.lengths.setdefault((medium, one), before + tokens)
+
+    def _place(self, medium: str, one: Hash, endpoint: int) -> str:
+        """Compare the tokens that a state has read with the length of its block's text."""
+        length = self.lengths.get((medium, one))
+        self.report.counts["unplaced" if length is None else "endpoints"] += 1
+        if length is None or length == endpoint:
+            return ""
+        return f"the state of block {one} has read {endpoint} tokens, and its block ends after {length}"
 
     def _remove(self, key: Key) -> str:
         self.report.counts["removed"] += 1
@@ -169,6 +197,7 @@ class _Judge:
             if len(self.gone) > REMEMBERED:
                 forgotten = next(iter(self.gone))
                 del self.gone[forgotten], self.texts[forgotten]
+                self.lengths.pop((forgotten[0], forgotten[2]), None)
         return ""
 
 
