@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 NULL = -1
+ENDLESS = 1 << 60
 POOL = "blocks"
 
 Row = list[int]
@@ -145,13 +146,16 @@ class Part:
 class Claim:
     """A request that holds blocks: its parts, its length in tokens, and the tokens that are written down of it.
 
-    `moves` are the copies of states that the worker makes before the next step.
+    `name` is its name in the trace and `request` the engine's. `moves` are the copies of states that the worker makes
+    before the next step. Up to the length of `edge` its states stay in the blocks that it holds now.
     """
 
-    __slots__ = ("known", "length", "moves", "name", "parts", "states")
+    __slots__ = ("edge", "known", "length", "moves", "name", "parts", "request", "states", "windows")
 
-    def __init__(self, name: str, parts: list[Part], hit: int, known: int) -> None:
-        self.name, self.parts, self.length, self.known = name, parts, hit, known
+    def __init__(self, name: str, request: str, parts: list[Part], hit: int, known: int) -> None:
+        self.name, self.request, self.parts, self.length, self.known = name, request, parts, hit, known
+        self.edge = 0
+        self.windows = [part for part in parts if part.group.kind == "window"]
         self.moves: list[tuple[int, int]] = []
         self.states = [part for part in parts if part.group.recurrent]
 
@@ -161,18 +165,37 @@ class Claim:
         for part in self.states:
             before, column = part.group.column(start), part.group.column(stop)
             if before not in (-1, column):
+                part.positions[before] = start
                 self.moves.append((part.row[before], block_at(part.row, column)))
             part.positions[column] = stop
 
+    def slides(self) -> bool:
+        """Tell whether a block left a window since it was last looked at."""
+        for part in self.windows:
+            held = part.group.held(self.request)
+            if part.first < len(held) and held[part.first].is_null:
+                return True
+        return False
+
+    def find_edge(self) -> None:
+        """Look how far the states stay in their blocks: nowhere while others than the live ones are held."""
+        edges = [
+            (part.at + 1) * part.group.size if part.columns == [part.at] and part.source == NULL else 0
+            for part in self.states
+        ]
+        self.edge = min(edges, default=ENDLESS)
+
     def whole(self, request: str) -> str:
         """Return the table as JSON."""
-        members = (f'"{part.group.name}":{part.whole(request, self.length)}' for part in self.parts)
+        members = [f'"{part.group.name}":{part.whole(request, self.length)}' for part in self.parts]
+        self.find_edge()
         return f"{{{','.join(members)}}}"
 
     def changes(self, request: str, grown: Sequence[int]) -> str:
         """Return what changed in the table, as JSON; '' where nothing did."""
         texts = [part.changes(request, self.length, count) for part, count in zip(self.parts, grown, strict=True)]
         members = [f'"{part.group.name}":{text}' for part, text in zip(self.parts, texts, strict=True) if text]
+        self.find_edge()
         return f"{{{','.join(members)}}}" if members else ""
 
 
