@@ -61,10 +61,11 @@ class CellPool:
         self.states[cell], self.owners[cell], self.endpoints[cell] = FREE, NOBODY, 0
         self.free.append(cell)
 
-    def publish(self, cell: int, owner: int, endpoint: int) -> None:
-        """Hand a request's cell to the index; PoolError where it is not theirs."""
+    def publish(self, cell: int, owner: int, endpoint: int | None = None) -> None:
+        """Hand a request's cell to the index; a slot keeps the endpoint that it was written with."""
         self._must_belong(cell, owner)
-        self.states[cell], self.owners[cell], self.endpoints[cell] = PUBLISHED, NOBODY, endpoint
+        self.states[cell], self.owners[cell] = PUBLISHED, NOBODY
+        self.endpoints[cell] = self.endpoints[cell] if endpoint is None else endpoint
         self.published += 1
 
     def advance(self, cell: int, owner: int, endpoint: int) -> None:
