@@ -1,12 +1,11 @@
 """Our side: the prefix index alone, in the form in which a request holds its tokens, bytes of int32.
 
 Run by the project's interpreter; see `side` for what it is asked. Cells are counted up where an engine would take them
-from its pools. Anchors are here too: what comparing the same bytes costs at least.
+from its pools.
 """
 
 from __future__ import annotations
 
-import ctypes
 import platform
 import random
 from array import array
@@ -15,7 +14,6 @@ from itertools import count, islice
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
 from contexts import PAGE, TURN, leaf, tokens, turn_ends
 from side import Case, Measure, resident_bytes, serve
 
@@ -243,60 +241,11 @@ def tail(size: int) -> Measure:
     return once
 
 
-def idle(size: int) -> Measure:
-    """1,000 times nothing, with the contexts of `tail` made in between: what the machine itself adds."""
-    chance = random.Random(3)
-
-    def once() -> list[float]:
-        taken: list[float] = []
-        for _ in range(1000):
-            packed(leaf(chance.randrange(size)))
-            started = perf_counter_ns()
-            for _ in range(60):
-                pass
-            taken.append(perf_counter_ns() - started)
-        return taken
-
-    return once
-
-
-def memory_compare(size: int) -> Measure:
-    """memcmp of the C library over that many tokens."""
-    one, other = packed(tokens(size, 1)), packed(tokens(size, 1))
-    compare = ctypes.CDLL(None).memcmp
-    compare.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
-
-    def once() -> int:
-        started = perf_counter_ns()
-        differs = compare(one, other, size * 4)
-        taken = perf_counter_ns() - started
-        assert not differs
-        return taken
-
-    return once
-
-
-def numpy_compare(size: int) -> Measure:
-    """numpy.array_equal of two int32 arrays of that many tokens."""
-    one, other = (np.array(tokens(size, 1), np.int32) for _ in range(2))
-
-    def once() -> int:
-        started = perf_counter_ns()
-        equal = np.array_equal(one, other)
-        taken = perf_counter_ns() - started
-        assert equal
-        return taken
-
-    return once
-
-
 CASES: dict[str, Case] = {
     "match": match, "first-match": first_match, "waiting": waiting, "lease": lease, "append": append,
     "append-index": append, "publish": publish, "evict-state": evict_state, "evict-page": evict_page,
-    "memory": memory, "tail": tail, "idle": idle, "memcmp": memory_compare, "numpy-compare": numpy_compare,
+    "memory": memory, "tail": tail,
 }
 
 if __name__ == "__main__":
-    serve(
-        {"milepost": metadata.version("milepost"), "numpy": np.__version__, "python": platform.python_version()}, CASES
-    )
+    serve({"milepost": metadata.version("milepost"), "python": platform.python_version()}, CASES)

@@ -1,8 +1,9 @@
 """One side of a comparison: a program that says, a line of JSON at a time, how long its cache takes for a named case.
 
-It is asked `{"case": "match", "size": 1024, "repeat": 5, "collector": true}` and answers `{"values": [8.1, ...]}`:
-microseconds for each repetition, or bytes where the case counts bytes. A case is prepared once and kept until another
-is asked for, so that a bench can ask several sides in turns.
+It is asked `{"case": "match", "size": 1024, "repeat": 5, "seconds": 2, "collector": true}` and answers
+`{"values": [8.1, ...]}`: microseconds for each repetition, or bytes where the case counts bytes; fewer than asked for
+once the seconds are over. A case is prepared once and kept until another is asked for, so that a bench can ask several
+sides in turns.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import gc
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -51,9 +53,12 @@ def _answer(question: dict[str, Any], cases: dict[str, Case], measures: dict[tup
         gc.collect()
     (gc.enable if question.get("collector", True) else gc.disable)()
     values: list[float] = []
+    ends = time.monotonic() + question.get("seconds", 60)
     for _ in range(question["repeat"]):
         value = measures[name, size]()
         values += value if isinstance(value, list) else [value]
+        if time.monotonic() > ends:
+            break
     gc.enable()
     return {"values": values if name in BYTES else [round(value / 1000, 3) for value in values]}
 
