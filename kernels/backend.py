@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 import triton
-from triton.runtime.interpreter import InterpretedFunction
+
+from milepost.kernels.interpreter import interpreted
 
 
 class Backend(StrEnum):
@@ -55,7 +56,7 @@ def backend_for(device: torch.device) -> Backend:
 @cache
 def decorated(kernel: Callable[..., None], backend: Backend) -> Any:
     """The kernel as Triton launches it: `decorated(kernel, backend)[programs](*arguments)`."""
-    return InterpretedFunction(kernel) if backend is Backend.INTERPRET else triton.JITFunction(kernel)
+    return interpreted(kernel) if backend is Backend.INTERPRET else triton.JITFunction(kernel)
 
 
 def launch(kernel: Callable[..., None], device: torch.device, programs: int, *arguments: Any, **options: Any) -> None:
