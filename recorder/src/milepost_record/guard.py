@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any, Protocol
 
 MARK = "_milepost_record_watch"
+
+
+class Unknown(Exception):
+    """The engine is set up, or goes on, in a way that the recorder cannot describe."""
 
 
 class Recording(Protocol):
@@ -62,3 +68,21 @@ def fail(recording: Recording | None, error: Exception) -> None:
     """Switch a recording off, where there is one."""
     if recording is not None:
         recording.fail(error)
+
+
+class Building:
+    """What a failure to begin is told to."""
+
+    on = True
+
+    def fail(self, error: BaseException) -> None:
+        """Say that there is no recording."""
+        print(f"milepost-record: nothing is recorded: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed engine."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "of unknown version"

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from milepost_record.guard import fail, watch
+from milepost_record.guard import Building, Unknown, fail, watch
 from milepost_record.settings import Settings
 from milepost_record.trace import Trace
-from milepost_record.vllm_tables import NULL, POOL, Claim, Group, Part, Row, Unknown, block_at
+from milepost_record.vllm_tables import NULL, POOL, Claim, Group, Part, Row, block_at
 
 TESTED = "0.33.0"
 ATTRIBUTE = "_milepost_recording"
@@ -314,10 +313,10 @@ def watch_vllm(settings: Settings) -> None:
     """Record every block manager that is built in this process from now on."""
     manager, scheduler = _classes()
 
-    def build(building: _Building, noted: None, result: None, instance: Any, *_: Any, **__: Any) -> None:
+    def build(building: Building, noted: None, result: None, instance: Any, *_: Any, **__: Any) -> None:
         attach_vllm(instance, settings, attached=False)
 
-    watch(manager, "__init__", lambda instance: _Building(), after=build)
+    watch(manager, "__init__", lambda instance: Building(), after=build)
     _watch_methods(manager, scheduler)
 
 
@@ -357,7 +356,7 @@ def _hasten(owner: Any) -> None:
 
     @functools.wraps(watched)
     def hastened(manager: Any, request: Any, num_new_tokens: int, *more: Any, **named: Any) -> Any:
-        claim = recording = None
+        recording: Any = None
         try:
             recording = vars(manager)[ATTRIBUTE]
             claim = recording.claims.get(request.request_id)
@@ -384,12 +383,3 @@ def _of_manager(manager: Any) -> Recording | None:
 
 def _of_scheduler(scheduler: Any) -> Recording | None:
     return getattr(scheduler.kv_cache_manager, ATTRIBUTE, None)
-
-
-class _Building:
-    """What a failure to begin is told to."""
-
-    on = True
-
-    def fail(self, error: BaseException) -> None:
-        print(f"milepost-record: nothing is recorded: {type(error).__name__}: {error}", file=sys.stderr)

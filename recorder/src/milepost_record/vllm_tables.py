@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from milepost_record.guard import Unknown
+
 NULL = -1
 ENDLESS = 1 << 60
 POOL = "blocks"
 
 Row = list[int]
-
-
-class Unknown(Exception):
-    """The engine is set up in a way that the recorder cannot describe."""
 
 
 class Group:
