@@ -6,13 +6,14 @@ plays the model, lie in every word of every layer of every part: what is forgott
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 import torch
 
+from milepost.kernels.copy import copy_slots
+from milepost.kernels.zero import zero_slots
 from milepost.optimized.errors import BadInput, CacheError
 from milepost.spec.answers import Phase
 from milepost.spec.payload import GARBAGE, ZERO, Content, Entries
@@ -76,21 +77,11 @@ class Memory:
             raise BadInput(f"a phase may only touch slots of pool '{slot_pool}': {phase}")
         try:
             if pairs:
-                self.copy_slots([source for source, _ in pairs], [target for _, target in pairs])
+                copy_slots(self.state_parts, [source for source, _ in pairs], [target for _, target in pairs])
             if zeros:
-                self.zero_slots(zeros)
+                zero_slots(self.state_parts, zeros)
         except Exception as error:
             raise CopyFailed(f"a phase of {len(pairs)} copies and {len(zeros)} zeroings failed: {error}") from error
-
-    def copy_slots(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Copy whole slots."""
-        for part in self.state_parts:
-            part[:, list(targets)] = part[:, list(sources)]
-
-    def zero_slots(self, slots: Sequence[int]) -> None:
-        """Zero whole slots."""
-        for part in self.state_parts:
-            part[:, list(slots)] = 0
 
 
 class Payloads:
