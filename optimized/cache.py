@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 from milepost.optimized.contents import ContentIds
 from milepost.optimized.declaration import KV, STATE, declare
 from milepost.optimized.errors import BadInput, UnknownRequest
+from milepost.optimized.events import EventWriter
 from milepost.optimized.explaining import Explanation, explain
 from milepost.optimized.index import FULL, RECURRENT, PrefixIndex
 from milepost.optimized.inventory import account, inventory, verify
@@ -35,7 +37,7 @@ class ShortPrompts(UserWarning):
 class PrefixCache(CellKeeper):
     """An adapter at the seam, of one full-attention and one recurrent group.
 
-    `listens` keeps events for `events()`; `warns` tells the smallest cacheable prefix when it is built.
+    `listens` keeps events for `take_events()`; `warns` tells the smallest cacheable prefix when it is built.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class PrefixCache(CellKeeper):
         self.configuration = configuration
         self.contents = ContentIds()
         self.memory = Memory(shapes or Shapes(), self.page_size, pages.cells, slots.cells)
+        self.writer = EventWriter(self.page_size, slots, self.memory.medium) if listens else None
         self.flights: list[Flight] = []
         self.opened = self.steps = 0
         self._payloads: Payloads | None = None
@@ -239,6 +242,7 @@ class PrefixCache(CellKeeper):
     def reset(self) -> ResetDone:
         """Forget everything published; open requests run on and publish nothing more."""
         self.take_back(self.index.reset())
+        self.tell()
         self.counts.resets += 1
         if not self.names:
             self.contents.forget()
@@ -267,6 +271,10 @@ class PrefixCache(CellKeeper):
     def explain(self, request: str) -> Explanation:
         """Return what each group could have offered an open request, which one cut its hit, and what that cost."""
         return self.request(request).explanation
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """Return the KV events since the last call, of a cache built with `listens=True`; take them at each step."""
+        return self.writer.take() if self.writer else []
 
     def check(self) -> None:
         """Verify all books against each other; CacheError or the index's Broken says which do not agree."""

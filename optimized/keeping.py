@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from milepost.optimized.declaration import KV, STATE
+from milepost.optimized.events import EventWriter
 from milepost.optimized.explaining import Counts, Skipped
 from milepost.optimized.index import FULL, RECURRENT, GivenUp, PrefixIndex, Published
 from milepost.optimized.pools import FROZEN, LIVE, NOBODY, PRIVATE, CellPool
@@ -25,6 +26,12 @@ class CellKeeper:
         self.requests: dict[str, Request] = {}
         self.names: dict[int, str] = {}
         self.planned: list[Request] = []
+        self.writer: EventWriter | None = None
+
+    def tell(self) -> None:
+        """Write the events of what has just changed, where somebody listens."""
+        if self.writer:
+            self.writer.write(self.index.events())
 
     # Room.
 
@@ -45,6 +52,7 @@ class CellKeeper:
     def evict_one(self, kind: GroupKind) -> list[Cell]:
         """Evict what the policy puts first, and the snapshot that falls with it; one at a time, so none is lost."""
         cells = self.take_back(self.index.evict({kind: 1}))
+        self.tell()
         for pool, _ in cells:
             self.counts.evicted[pool] += 1
         return cells
@@ -163,6 +171,7 @@ class CellKeeper:
                 self.pages.publish(claim.columns[column], claim.serial, (column + 1) * self.page_size)
         for position in published.donated:
             self.slots.publish(states[position], claim.serial)
+        self.tell()
         self._count(published, (published.length - before) // self.page_size)
         return published
 

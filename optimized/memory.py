@@ -69,6 +69,11 @@ class Memory:
         """The tensors that make up a slot, slots along dimension 1."""
         return self.recurrent, self.convolution
 
+    @property
+    def medium(self) -> str:
+        """Where the memory lies, in the words of KV events."""
+        return "CPU" if self.kv.device.type == "cpu" else "GPU"
+
     def run(self, phase: Phase, slot_pool: str) -> None:
         """Carry out a phase of slots: all sources are read before any destination is written. CopyFailed on the way."""
         pairs = [(source, target) for pool, source, target in phase.copies if pool == slot_pool]
