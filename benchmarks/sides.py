@@ -12,6 +12,8 @@ from typing import Any
 
 from comparison import ANCHOR, NAMES, OURS
 
+from milepost.conformance.targets import peer_python
+
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 
@@ -25,7 +27,8 @@ class SideError(Exception):
 def commands() -> dict[str, Command]:
     """Return how each side is started; the interpreter of a peer may not be there."""
     def peer(name: str, program: str, *arguments: str) -> Command:
-        return [str(ROOT / ".peers" / name / "bin" / "python"), str(PROGRAMS / program), *arguments]
+        python = peer_python(name) or ROOT / ".peers" / name / "bin" / "python"
+        return [str(python), str(PROGRAMS / program), *arguments]
 
     return {
         OURS: [sys.executable, str(PROGRAMS / "milepost_side.py")],
