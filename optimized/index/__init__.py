@@ -4,8 +4,8 @@ An engine keeps its pools and its scheduler, and asks the index at six places:
 
 1. A request waits: `match(tokens, namespace, cap)`. Pure, so ask as often as you like; `refresh_all(matches)` asks
    for all waiting requests at once, and costs next to nothing for those whose path has not changed.
-2. It is admitted: `lease(match)`. Read `match.cells`, restore from `match.state`, run from `match.length`. When the
-   restore has executed, `release_state(lease)`.
+2. It is admitted: `lease(match)`, of a refreshed match. Read `match.cells`, restore from `match.state`, run from
+   `match.length`. When the restore has executed, `release_state(lease)`.
 3. A step is planned: where room is short, `evict({FULL: pages, RECURRENT: slots})` and put the cells on your free
    lists; `evictable(kind)` says beforehand how many there are. `freeze_points(lease, start, stop)` says where the
    step should leave a snapshot.
@@ -32,6 +32,7 @@ from milepost.optimized.index.answers import (
     StateStored,
 )
 from milepost.optimized.index.errors import (
+    BadCell,
     BadLength,
     BadTokens,
     Broken,
@@ -39,13 +40,17 @@ from milepost.optimized.index.errors import (
     IndexRefusal,
     NothingNew,
     NotLeased,
+    StaleMatch,
 )
-from milepost.optimized.index.index import Lease, Match, PrefixIndex
+from milepost.optimized.index.index import PrefixIndex
+from milepost.optimized.index.leases import Lease
+from milepost.optimized.index.matching import Match
 from milepost.optimized.index.packing import packed
 
 __all__ = [
     "FULL",
     "RECURRENT",
+    "BadCell",
     "BadLength",
     "BadTokens",
     "Broken",
@@ -64,6 +69,7 @@ __all__ = [
     "Published",
     "Reason",
     "Removed",
+    "StaleMatch",
     "StateStored",
     "packed",
 ]

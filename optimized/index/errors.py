@@ -15,6 +15,10 @@ class BadLength(IndexRefusal, ValueError):
     """Lengths that do not fit together: tokens and cells, a start or a state off its grid, a negative count."""
 
 
+class BadCell(IndexRefusal, ValueError):
+    """A page cell that is no integer from 0 to 2**31 - 1, or a state cell that cannot be a key."""
+
+
 class NothingNew(IndexRefusal, ValueError):
     """A publish that brings neither a page beyond the lease nor a state."""
 
@@ -25,6 +29,10 @@ class CellInUse(IndexRefusal, ValueError):
 
 class NotLeased(IndexRefusal, ValueError):
     """A lease that was released already, or that another index gave."""
+
+
+class StaleMatch(IndexRefusal, ValueError):
+    """A match that is no longer true, or another index's: `refresh` it, and look at the new one before leasing."""
 
 
 class Broken(IndexRefusal, AssertionError):

@@ -1,71 +1,31 @@
-"""The prefix index of one full-attention group and, if wanted, one recurrent group.
-
-This is the simple form: two dictionaries, and every question is answered by looking through them.
-"""
+"""The prefix index of one full-attention group and, if wanted, one recurrent group."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Hashable, Mapping, Sequence
 
-import numpy as np
-
-from milepost.optimized.index.answers import (
-    FULL,
-    KINDS,
-    RECURRENT,
-    Cleared,
-    Event,
-    GivenUp,
-    Holding,
-    PagesStored,
-    Published,
-    Reason,
-    Removed,
-    StateStored,
-)
-from milepost.optimized.index.errors import BadLength, BadTokens, Broken, CellInUse, NothingNew, NotLeased
+from milepost.optimized.index.answers import FULL, KINDS, RECURRENT, Cleared, Event, GivenUp, Holding, Published
+from milepost.optimized.index.checking import check, inventory
+from milepost.optimized.index.edge import Edge, holder
+from milepost.optimized.index.errors import BadCell, BadLength, BadTokens, CellInUse, NothingNew, NotLeased, StaleMatch
+from milepost.optimized.index.leases import Lease
+from milepost.optimized.index.matching import Match, look_up, seek, still_true
 from milepost.optimized.index.packing import TOKEN_BYTES, Tokens, packed
-from milepost.spec.geometry import floor_to
+from milepost.optimized.index.publishing import Offer, donate, publish_pages
+from milepost.optimized.index.tree import Tree
 from milepost.spec.policies import BranchAndPromptEnd, EvictionPolicy, FreezePolicy, LeastRecentlyUsed
 from milepost.spec.words import GroupKind
 
-Key = tuple[Hashable, bytes]
-
-
-class Entry:
-    """One published cell."""
-
-    def __init__(self, kind: GroupKind, key: Key, cell: Hashable, stamp: int) -> None:
-        self.kind, self.key, self.cell, self.stamp, self.leases = kind, key, cell, stamp, 0
-
-
-class Match:
-    """What a prompt finds: pure, and nothing is held by it."""
-
-    tokens: bytes
-    namespace: Hashable
-    cap: int | None
-    length: int
-    cells: np.ndarray
-    state: Hashable
-    kv_length: int
-    known_length: int
-    branch: int
-    reasons: dict[GroupKind, str]
-
-
-class Lease:
-    """A request's claim on a prefix; only the index changes it."""
-
-    def __init__(self, namespace: Hashable, prompt: int, branch: int, epoch: int) -> None:
-        self.namespace, self.prompt, self.branch, self.epoch = namespace, prompt, branch, epoch
-        self.pages: list[Entry] = []
-        self.snapshot: Entry | None = None
-        self.length = 0
-        self.stale = False
-
 
 class PrefixIndex:
+    """Published prefixes: pages, and with `states` the snapshots that stand at some of their ends.
+
+    `page_size` and `grid` are in tokens; hits and states end at multiples of `grid` (default: any page end). `ghosts`
+    is how many evicted pages are remembered by their tokens, by custom as many as the pool has. With `listened`,
+    events are kept until `events()` is called. One thread at a time; no call blocks, recurses or reads a clock.
+    """
+
     def __init__(
         self,
         page_size: int,
@@ -77,117 +37,111 @@ class PrefixIndex:
         eviction: EvictionPolicy | None = None,
         listened: bool = False,
     ) -> None:
-        self.page_size, self.grid, self.states, self.ghost_limit = page_size, grid or page_size, states, ghosts
+        self.page_size, self.grid, self.states = page_size, page_size if grid is None else grid, states
         if page_size < 1 or self.grid < 1 or self.grid % page_size or ghosts < 0:
             raise BadLength("page_size starts at 1, the grid is a multiple of it, and ghosts start at 0")
         self.freeze = freeze or BranchAndPromptEnd()
-        self.eviction = eviction or LeastRecentlyUsed()
-        self.page_bytes = page_size * TOKEN_BYTES
-        self.listened = listened
-        self.clock = self.epoch = self.generation = 0
-        self.entries: dict[GroupKind, dict[Key, Entry]] = {FULL: {}, RECURRENT: {}}
-        self.ghosts: dict[Key, None] = {}
+        self.tree = Tree(page_size, ghosts, eviction or LeastRecentlyUsed(), listened)
         self.leases: set[Lease] = set()
-        self.forgotten: dict[tuple[GroupKind, Hashable], Entry] = {}
-        self.log: list[Event] = []
+        self.epoch = 0
 
     # Finding.
 
     def match(self, tokens: Tokens, namespace: Hashable = (), cap: int | None = None) -> Match:
-        """Look up the longest prefix to resume from; nothing changes. `cap` bounds the hit; the branch point not."""
-        prompt = packed(tokens)
-        match = Match()
-        match.tokens, match.namespace, match.cap = prompt, namespace, cap
-        match.kv_length = self._run(self.entries[FULL], namespace, prompt, 0)
-        match.known_length = self._run(self.ghosts, namespace, prompt, match.kv_length)
-        last = len(prompt) // TOKEN_BYTES - 1
-        top = floor_to(self.grid, min(match.kv_length, last))
-        at = [n for n in range(self.grid, top + 1, self.grid) if not self.states or self._at(RECURRENT, match, n)]
-        match.length = max((n for n in at if cap is None or n <= cap), default=0)
-        snapshot = self._at(RECURRENT, match, match.length)
-        match.state = snapshot.cell if snapshot else None
-        ends = range(self.page_size, match.length + 1, self.page_size)
-        match.cells = np.array([self._at(FULL, match, end).cell for end in ends], np.int32)  # type: ignore[union-attr]
-        point = floor_to(self.grid, min(match.known_length, last))
-        match.branch = point if point > match.length else 0
-        match.reasons = self._reasons(match, top, max(at, default=0))
+        """Look up the longest prefix to resume from; nothing changes. `cap` bounds the hit, and not the branch point.
+
+        The hit ends before the last token, which is always computed. BadTokens where the tokens are none.
+        """
+        match = Match(packed(tokens), namespace, cap, self.tree.generation)
+        if cap is not None and cap < 0:
+            raise BadLength(f"a cap starts at 0, not {cap}")
+        try:
+            look_up(self.tree, match, self.page_size, self.grid, self.states)
+        except TypeError as error:
+            raise BadTokens(f"a namespace can be a key, and a cap is a number: {error}") from None
         return match
 
-    def _run(self, keys: Mapping[Key, object], namespace: Hashable, prompt: bytes, start: int) -> int:
-        while (start + self.page_size) * TOKEN_BYTES <= len(prompt):
-            if (namespace, prompt[: (start + self.page_size) * TOKEN_BYTES]) not in keys:
-                return start
-            start += self.page_size
-        return start
-
-    def _at(self, kind: GroupKind, match: Match, n: int) -> Entry | None:
-        return self.entries[kind].get((match.namespace, match.tokens[: n * TOKEN_BYTES]))
-
-    def _reasons(self, match: Match, top: int, deepest: int) -> dict[GroupKind, str]:
-        prefix = (match.namespace, match.tokens[: match.kv_length * TOKEN_BYTES])
-        going_on = (key for key in (*self.entries[FULL], *self.ghosts) if key[0] == prefix[0])
-        full = Reason.UNSEEN
-        if any(len(key[1]) > len(prefix[1]) and key[1].startswith(prefix[1]) for key in going_on):
-            full = Reason.DIVERGED
-        if match.known_length > match.kv_length:
-            full = Reason.EVICTED
-        if match.kv_length == floor_to(self.page_size, len(match.tokens) // TOKEN_BYTES):
-            full = Reason.COMPLETE
-        if not self.states:
-            return {FULL: full if match.length == top else Reason.CAPPED}
-        if match.length < deepest:
-            return {FULL: full, RECURRENT: Reason.CAPPED}
-        return {FULL: full, RECURRENT: Reason.COMPLETE if match.length == top else Reason.NO_SNAPSHOT}
-
     def refresh(self, match: Match) -> Match:
-        """Return the match if nothing on its path has changed since, else a new one."""
-        return self.match(match.tokens, match.namespace, match.cap)
+        """Return the match itself if nothing that it saw has changed, else a new one."""
+        generation = self.tree.generation
+        if match.generation == generation:
+            return match
+        if not still_true(self.tree, match):
+            return self.match(match.tokens, match.namespace, match.cap)
+        match.generation = generation
+        return match
 
     def refresh_all(self, matches: Sequence[Match]) -> list[Match]:
-        """Refresh the matches of all waiting requests."""
-        return [self.refresh(match) for match in matches]
+        """Refresh the matches of all waiting requests; those that nothing has happened to cost one comparison."""
+        generation = self.tree.generation
+        return [match if match.generation == generation else self.refresh(match) for match in matches]
 
     def has_state(self, lease: Lease, tokens: Tokens, length: int) -> bool:
-        """Tell whether a state of exactly the first `length` tokens can be matched, now, whoever published it."""
-        return (lease.namespace, packed(tokens)[: length * TOKEN_BYTES]) in self.entries[RECURRENT]
+        """Tell whether a state of exactly the first `length` tokens can be matched now, whoever published it.
+
+        `tokens` are all of the request's from token 0. The lease saves the walk to where it stands, unless it is stale.
+        """
+        if not self.states or length < 1 or length % self.page_size or lease.namespace not in self.tree.roots:
+            return False
+        run, target = packed(tokens), length // self.page_size
+        edge: Edge
+        if lease.edge is None or lease.stale:
+            edge, end = self.tree.roots[lease.namespace], 0
+        else:
+            end = min(target, lease.end)
+            edge = holder(lease.edge, end)
+        place = seek(self.tree, edge, end, run, end * self.tree.page_bytes, target)
+        return place is not None and place.snapshot_at(target) is not None
+
+    def freeze_points(self, lease: Lease, start: int, stop: int) -> tuple[int, ...]:
+        """Return where a step over [start, stop) should leave a snapshot, ascending, as the freeze policy wants it."""
+        return self.freeze.points(lease.prompt, lease.branch, self.grid, start, stop)
 
     # Leases.
 
     def lease(self, match: Match) -> Lease:
-        """Lease a hit (refreshed first): its pages and its snapshot; only where it ends becomes recent."""
-        match = self.refresh(match)
-        lease = Lease(match.namespace, len(match.tokens) // TOKEN_BYTES, match.branch, self.epoch)
+        """Lease a hit: its pages and its snapshot; only its last page and the snapshot become recent.
+
+        StaleMatch where the match is no longer true.
+        """
+        if self.refresh(match) is not match:
+            raise StaleMatch("what the match saw has changed since: refresh it first")
+        tree, lease = self.tree, Lease(self, match.namespace, len(match.tokens) // TOKEN_BYTES, match.branch)
         self.leases.add(lease)
-        for end in range(self.page_size, match.length + 1, self.page_size):
-            self._lease_page(lease, self._at(FULL, match, end))
-        if match.length:
-            lease.pages[-1].stamp = self._tick()
-            lease.snapshot = self._at(RECURRENT, match, match.length)
-        if lease.snapshot:
-            lease.snapshot.leases += 1
-            lease.snapshot.stamp = self._tick()
+        if match.edge is not None:
+            edge, end = match.edge, match.end
+            tree.stand(edge, end)
+            edge.stamps[end - edge.start - 1] = tree.tick()
+            lease.edge, lease.end = edge, end
+        if match.snapshot is not None:
+            tree.claim_snapshot(match.snapshot)
+            lease.snapshot = match.snapshot
         return lease
 
-    def _lease_page(self, lease: Lease, entry: Entry | None) -> None:
-        assert entry is not None
-        entry.leases += 1
-        lease.pages.append(entry)
-        lease.length += self.page_size
-
-    def _tick(self) -> int:
-        self.clock += 1
-        return self.clock
-
     def release_state(self, lease: Lease) -> GivenUp:
-        """End the claim on the snapshot, before the rest; its cell is returned where a reset has forgotten it."""
+        """End the claim on the snapshot before the rest, once the restore has executed.
+
+        Its cell is returned where a reset has forgotten it and nobody else reads it.
+        """
         self._must_be_leased(lease)
-        entry, lease.snapshot = lease.snapshot, None
-        return self._release_entry(entry) if entry else []
+        snapshot, lease.snapshot = lease.snapshot, None
+        if snapshot is None or not self.tree.release_snapshot(snapshot):
+            return []
+        self.tree.held_states.discard(snapshot.cell)
+        return [(RECURRENT, snapshot.cell)]
 
     def release(self, lease: Lease) -> GivenUp:
         """End a lease; return what a reset forgot and nobody else reads: pages, the deepest first, then the state."""
         self._must_be_leased(lease)
-        given_up = [one for entry in reversed(lease.pages) for one in self._release_entry(entry)]
+        given_up: GivenUp = []
+        if lease.edge is not None:
+            edge = holder(lease.edge, lease.end)
+            if lease.stale:
+                freed = self.tree.abandon(edge, lease.end)
+                self.tree.held_pages.difference_update(freed)
+                given_up = [(FULL, cell) for cell in freed]
+            else:
+                self.tree.leave(edge, lease.end)
         given_up += self.release_state(lease)
         self.leases.remove(lease)
         return given_up
@@ -195,13 +149,6 @@ class PrefixIndex:
     def _must_be_leased(self, lease: Lease) -> None:
         if lease not in self.leases:
             raise NotLeased("the lease was released already, or is another index's")
-
-    def _release_entry(self, entry: Entry) -> GivenUp:
-        entry.leases -= 1
-        if entry.leases or (entry.kind, entry.cell) not in self.forgotten:
-            return []
-        del self.forgotten[entry.kind, entry.cell]
-        return [(entry.kind, entry.cell)]
 
     # Publishing.
 
@@ -215,74 +162,64 @@ class PrefixIndex:
         start: int = 0,
         adopt: bool = True,
     ) -> Published:
-        """Publish whole pages and states; see the final form for what is demanded."""
+        """Make whole pages, and states by the length that they encode, matchable; the lease then reaches as far.
+
+        `tokens` begin at `start`, a page boundary that the lease reaches, with one of `cells` for each whole page of
+        them; pages that are leased already are passed over. Where a page is published already the lease goes on with
+        that one, and the caller's own is a duplicate; with `adopt=False`, for a step in flight that still uses the
+        caller's pages, the publish stops there instead, and is to be tried again. A stale lease publishes nothing.
+        BadLength, BadCell, CellInUse, NothingNew or NotLeased before anything has changed.
+        """
         self._must_be_leased(lease)
-        states = states or {}
-        run = packed(tokens) if cells or states else b""
-        if start % self.page_size or start > lease.length or len(cells) != len(run) // self.page_bytes:
-            raise BadLength("start is a page boundary within the lease, with one cell for each whole page of tokens")
-        stop = start + len(cells) * self.page_size
-        if stop <= lease.length and not states:
+        states = {} if states is None else states
+        run = packed(tokens) if len(cells) or states else b""
+        offer = self._offer(lease, run, cells, start, adopt)
+        if not offer.cells and not states:
             raise NothingNew("the lease reaches as far, and there is no state")
-        for n in states:
-            if n < 1 or n % self.grid or n > stop:
-                raise BadLength(f"no state can stand at {n}")
-        new = cells[(lease.length - start) // self.page_size :]
-        held = {entry.cell for entry in self._entries(FULL)}
-        if len(set(new)) != len(new) or held & set(new):
-            raise CellInUse("a page is held already, or was given twice")
-        slots = list(states.values())
-        if len(set(slots)) != len(slots) or {entry.cell for entry in self._entries(RECURRENT)} & set(slots):
-            raise CellInUse("a slot is held already, or was given twice")
+        self._must_be_new_states(states, start + len(run) // TOKEN_BYTES)
         published = Published(lease.length)
         if lease.stale:
             published.refused = dict.fromkeys(states, "no-page")
             return published
-        self.generation += 1
-        prefix = lease.pages[start // self.page_size - 1].key[1] if start else b""
-        whole = prefix + run
-        self._publish_pages(lease, whole, list(new), adopt, published)
+        self.tree.generation += 1
+        if offer.cells:
+            publish_pages(self.tree, lease, offer, published)
         for n in sorted(states):
-            self._donate(lease, whole, n, states[n], published)
+            self._donate(lease, offer, n, states[n], published)
         return published
 
-    def _entries(self, kind: GroupKind) -> list[Entry]:
-        return [*self.entries[kind].values(), *(entry for entry in self.forgotten.values() if entry.kind == kind)]
+    def _offer(self, lease: Lease, run: bytes, cells: Sequence[int], start: int, adopt: bool) -> Offer:
+        """Return what lies behind the lease; raise where it does not fit or is held already."""
+        size, first = self.tree.page_bytes, lease.end - start // self.page_size
+        if start < 0 or start % self.page_size or first < 0 or len(cells) != len(run) // size:
+            raise BadLength("start is a page boundary within the lease, with one cell for each whole page of tokens")
+        try:
+            new = array("i", cells[first:]).tolist()
+        except (TypeError, OverflowError) as error:
+            raise BadCell(f"a page cell is an integer from 0 to 2**31 - 1: {error}") from None
+        if new and min(new) < 0:
+            raise BadCell(f"a page cell is an integer from 0 to 2**31 - 1, not {min(new)}")
+        if len(set(new)) != len(new) or not self.tree.held_pages.isdisjoint(new):
+            raise CellInUse("a page is held already, or was given twice")
+        return Offer(run, first * size, new, adopt)
 
-    def _publish_pages(self, lease: Lease, whole: bytes, cells: list[int], adopt: bool, published: Published) -> None:
-        first, new, size = lease.length, [], self.page_size
-        parent = lease.pages[-1].cell if lease.pages else None
-        for cell in cells:
-            key = (lease.namespace, whole[: (lease.length + size) * TOKEN_BYTES])
-            entry = self.entries[FULL].get(key)
-            if entry and not adopt:
-                published.blocked = True
-                break
-            if entry:
-                published.repointed[lease.length // size] = entry.cell  # type: ignore[assignment]
-                published.duplicates.append(cell)
-                first, parent = lease.length + size, entry.cell
-            else:
-                entry = self.entries[FULL][key] = Entry(FULL, key, cell, self._tick())
-                self.ghosts.pop(key, None)
-                new.append(cell)
-            self._lease_page(lease, entry)
-        published.length = lease.length
-        if new and self.listened:
-            run = whole[first * TOKEN_BYTES : lease.length * TOKEN_BYTES]
-            self.log.append(PagesStored(lease.namespace, first, run, tuple(new), parent))  # type: ignore[arg-type]
+    def _must_be_new_states(self, states: Mapping[int, Hashable], stop: int) -> None:
+        for n in states:
+            if n < 1 or n % self.grid or n > stop or not self.states:
+                raise BadLength(f"no state can stand at {n}: its grid is {self.grid}, and the tokens end at {stop}")
+        try:
+            cells = set(states.values())
+        except TypeError as error:
+            raise BadCell(f"a state cell can be a key: {error}") from None
+        if len(cells) != len(states) or not self.tree.held_states.isdisjoint(cells):
+            raise CellInUse("a slot is held already, or was given twice")
 
-    def _donate(self, lease: Lease, whole: bytes, n: int, cell: Hashable, published: Published) -> None:
-        key = (lease.namespace, whole[: n * TOKEN_BYTES])
-        if key not in self.entries[FULL]:
-            published.refused[n] = "no-page"
-        elif key in self.entries[RECURRENT]:
-            published.refused[n] = "taken"
+    def _donate(self, lease: Lease, offer: Offer, n: int, cell: Hashable, published: Published) -> None:
+        reason = donate(self.tree, lease, offer, n // self.page_size, cell)
+        if reason:
+            published.refused[n] = reason
         else:
-            self.entries[RECURRENT][key] = Entry(RECURRENT, key, cell, self._tick())
             published.donated.append(n)
-            if self.listened:
-                self.log.append(StateStored(lease.namespace, n, cell, self.entries[FULL][key].cell))  # type: ignore
 
     # Giving up.
 
@@ -293,98 +230,48 @@ class PrefixIndex:
         """
         if any(kind not in KINDS or count < 0 for kind, count in counts.items()):
             raise BadLength("counts start at 0, and kinds are full and recurrent")
+        self.tree.generation += 1
         given_up: GivenUp = []
         for kind, count in counts.items():
+            evict_first = self.tree.evict_first_page if kind == FULL else self.tree.evict_first_snapshot
             for _ in range(count):
-                victims = [entry for entry in self.entries[kind].values() if self._may_go(entry)]
-                if not victims:
+                evicted = evict_first()
+                if not evicted:
                     break
-                given_up += self._give_up(min(victims, key=lambda entry: (self._rank(entry), entry.stamp)))
+                given_up += evicted
         return given_up
-
-    def _may_go(self, entry: Entry) -> bool:
-        if entry.leases:
-            return False
-        size = len(entry.key[1]) + self.page_bytes
-        return entry.kind == RECURRENT or not any(
-            len(run) == size and namespace == entry.key[0] and run.startswith(entry.key[1])
-            for namespace, run in self.entries[FULL]
-        )
-
-    def _rank(self, entry: Entry) -> int:
-        if entry.kind == FULL:
-            return self.eviction.page_rank(entry.key in self.entries[RECURRENT])
-        namespace, run = entry.key
-        deeper = (key for key in self.entries[RECURRENT] if key[0] == namespace and len(key[1]) > len(run))
-        return self.eviction.snapshot_rank(any(key[1].startswith(run) for key in deeper))
-
-    def _give_up(self, entry: Entry) -> GivenUp:
-        self.generation += 1
-        del self.entries[entry.kind][entry.key]
-        if self.listened:
-            self.log.append(Removed(entry.kind, entry.cell))
-        given_up: GivenUp = [(entry.kind, entry.cell)]
-        if entry.kind == RECURRENT:
-            return given_up
-        self.ghosts[entry.key] = None
-        if len(self.ghosts) > self.ghost_limit:
-            del self.ghosts[next(iter(self.ghosts))]
-        snapshot = self.entries[RECURRENT].get(entry.key)
-        return given_up + (self._give_up(snapshot) if snapshot else [])
 
     def reset(self) -> GivenUp:
-        """Forget everything published; return the cells that nobody reads. Leases stay, and are stale from then on."""
-        given_up: GivenUp = []
-        for kind in (RECURRENT, FULL):
-            for entry in self.entries[kind].values():
-                if entry.leases:
-                    self.forgotten[kind, entry.cell] = entry
-                else:
-                    given_up.append((kind, entry.cell))
-            self.entries[kind].clear()
-        self.ghosts.clear()
+        """Forget everything published; return the cells that nobody reads. Open leases stay, stale from then on."""
+        self.tree.generation += 1
         self.epoch += 1
-        self.generation += 1
-        for lease in self.leases:
-            lease.stale = True
-        if self.listened:
-            self.log.append(Cleared())
+        given_up = self.tree.forget()
+        if self.tree.log is not None:
+            self.tree.log.append(Cleared())
         return given_up
 
-    # Counting.
+    # Counting and telling.
 
     def evictable(self, kind: GroupKind) -> int:
-        """Count the published cells that nobody leases."""
-        return sum(not entry.leases for entry in self.entries[kind].values())
+        """Count the published cells that nobody leases; exact, at no cost."""
+        return self.tree.evictable_pages if kind == FULL else self.tree.evictable_snapshots
 
     def protected(self, kind: GroupKind) -> int:
-        """Count the leased cells, those that a reset forgot too."""
-        return sum(entry.leases > 0 for entry in self._entries(kind))
-
-    def inventory(self) -> dict[tuple[GroupKind, Hashable], Holding]:
-        """Return every cell that the index holds."""
-        return {
-            (kind, entry.cell): Holding(
-                len(entry.key[1]) // TOKEN_BYTES, entry.leases, (kind, entry.cell) in self.forgotten
-            )
-            for kind in KINDS
-            for entry in self._entries(kind)
-        }
-
-    def freeze_points(self, lease: Lease, start: int, stop: int) -> tuple[int, ...]:
-        """Return where a step over [start, stop) should leave a snapshot, ascending."""
-        return self.freeze.points(lease.prompt, lease.branch, self.grid, start, stop)
+        """Count the leased cells, those that a reset forgot too; exact, at no cost."""
+        return self.tree.protected_pages if kind == FULL else self.tree.protected_snapshots
 
     def events(self) -> list[Event]:
-        """Return what happened since the last call, where the index was built with `listened=True`."""
-        log, self.log = self.log, []
+        """Return what happened since the last call; nothing where the index was not built to be `listened` to."""
+        log = self.tree.log
+        if not log:
+            return []
+        self.tree.log = []
         return log
 
+    def inventory(self) -> dict[tuple[GroupKind, Hashable], Holding]:
+        """Return every cell that the index holds; a walk over everything, for tests and audits."""
+        return inventory(self)
+
     def check(self) -> None:
-        """Verify every invariant; Broken names the first that does not hold."""
-        for key in self.entries[RECURRENT]:
-            if key not in self.entries[FULL]:
-                raise Broken("a snapshot stands at the end of a published page", str(key))
-
-
-__all__ = ["BadTokens", "Lease", "Match", "PrefixIndex"]
+        """Verify everything that the index believes; Broken names the first invariant that does not hold."""
+        check(self)
