@@ -11,6 +11,7 @@ An engine keeps its pools and its scheduler, and asks the index at six places:
    step should leave a snapshot.
 4. A step has landed: `publish(lease, tokens, cells, {length: slot})`. Free `duplicates`, write `repointed` into the
    block table, keep or free the slots that were refused.
+   While requests decode, a `Running` batch does this for all of them in one call a step.
 5. The request ends: `publish` what is left if you like, then `release(lease)`.
 6. Weights change: `reset()`. Open requests run on, publish nothing more, and their `release` returns what was theirs.
 
@@ -46,10 +47,12 @@ from milepost.optimized.index.index import PrefixIndex
 from milepost.optimized.index.leases import Lease
 from milepost.optimized.index.matching import Match
 from milepost.optimized.index.packing import packed
+from milepost.optimized.index.running import Appended, Running
 
 __all__ = [
     "FULL",
     "RECURRENT",
+    "Appended",
     "BadCell",
     "BadLength",
     "BadTokens",
@@ -69,6 +72,7 @@ __all__ = [
     "Published",
     "Reason",
     "Removed",
+    "Running",
     "StaleMatch",
     "StateStored",
     "packed",

@@ -123,7 +123,7 @@ class PrefixIndex:
 
         Its cell is returned where a reset has forgotten it and nobody else reads it.
         """
-        self._must_be_leased(lease)
+        self.must_be_leased(lease)
         snapshot, lease.snapshot = lease.snapshot, None
         if snapshot is None or not self.tree.release_snapshot(snapshot):
             return []
@@ -132,7 +132,7 @@ class PrefixIndex:
 
     def release(self, lease: Lease) -> GivenUp:
         """End a lease; return what a reset forgot and nobody else reads: pages, the deepest first, then the state."""
-        self._must_be_leased(lease)
+        self.must_be_leased(lease)
         given_up: GivenUp = []
         if lease.edge is not None:
             edge = holder(lease.edge, lease.end)
@@ -146,7 +146,8 @@ class PrefixIndex:
         self.leases.remove(lease)
         return given_up
 
-    def _must_be_leased(self, lease: Lease) -> None:
+    def must_be_leased(self, lease: Lease) -> None:
+        """Raise NotLeased unless a lease is open."""
         if lease not in self.leases:
             raise NotLeased("the lease was released already, or is another index's")
 
@@ -170,7 +171,7 @@ class PrefixIndex:
         caller's pages, the publish stops there instead, and is to be tried again. A stale lease publishes nothing.
         BadLength, BadCell, CellInUse, NothingNew or NotLeased before anything has changed.
         """
-        self._must_be_leased(lease)
+        self.must_be_leased(lease)
         states = {} if states is None else states
         run = packed(tokens) if len(cells) or states else b""
         offer = self._offer(lease, run, cells, start, adopt)
