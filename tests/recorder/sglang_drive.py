@@ -1,10 +1,12 @@
 """Runs in SGLang's environment: its own event loop under a recorder, with requests that share prefixes.
 
 Usage: sglang_drive.py SEED FOLDER [EDIT]; SETTINGS holds the engine's options as JSON. The model is a stand-in that
-zeroes and copies states as the engine's model runner does before a forward, and says seeded tokens.
+zeroes and copies states as the engine's model runner does before a forward, and says seeded tokens. Where EVENTS names
+a file, the KV events that SGLang publishes are written to it as a subscriber would write them.
 """
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -21,13 +23,39 @@ SIZES = {"core": "python", "strategy": "extra_buffer", "page": 1, "overlap": Tru
          "tokens": 160, "slots": 24, "rows": 4, "budget": 24}
 
 
+class Subscriber:
+    """Takes the place of SGLang's publisher; each batch goes through its own encoding, and is decoded untyped."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def publish(self, batch: Any) -> None:
+        import msgspec
+
+        received = msgspec.msgpack.decode(msgspec.msgpack.encode(batch))
+        with open(self.path, "ab") as file:
+            file.write(msgspec.json.encode(received) + b"\n")
+
+
+def listen(loop: Any, path: str) -> None:
+    """Publish after each result, as the scheduler does with its reports."""
+    from sglang.srt.managers.scheduler_components.kv_events_publisher import SchedulerKvEventsPublisher
+
+    publisher = SchedulerKvEventsPublisher(
+        kv_events_config=None, tree_cache=loop.tree_cache, send_metrics_from_scheduler=None, max_running_requests=0,
+        max_total_num_tokens=0, get_stats=lambda: None,
+    )
+    publisher.enable_kv_cache_events, publisher.kv_event_publisher = True, Subscriber(path)
+    loop.metrics_reporter.log_batch_result_stats = lambda batch, result: publisher.publish_kv_events()
+
+
 class _Device:
     """The one queue of a CPU: everything is ordered already."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *positional, **named: None
 
-    def Event(self) -> "_Device":
+    def Event(self) -> "_Device":  # noqa: N802 - as torch calls it
         return self
 
 
@@ -171,11 +199,15 @@ def restore_the_first_state_always() -> None:
 
 
 def main(seed: int, folder: str, edit: str = "") -> None:
-    loop_class = make_loop()
+    loop_class, events = make_loop(), os.environ.get("EVENTS")
+    if events:
+        modules().init_params = functools.partial(modules().init_params, enable_kv_cache_events=True)
     milepost_record.register_sglang()
     if edit == "fault":
         restore_the_first_state_always()
     loop = loop_class(seed, {**SIZES, **json.loads(os.environ.get("SETTINGS", "{}"))})
+    if events:
+        listen(loop, events)
     if edit == "attach":
         loop.run(40)
         assert milepost_record.attach(loop, folder, salt=b"test")
