@@ -13,7 +13,6 @@ from typing import Any
 
 import z3
 
-from milepost.proofs.schedules.goals import GOALS
 from milepost.proofs.schedules.scene import PROMPTS
 from milepost.proofs.schedules.search import Order
 from milepost.proofs.schedules.story import Moment, Step, path, prompts, tell
@@ -75,7 +74,10 @@ class Numbers:
 
 @dataclass(slots=True)
 class _Unknowns:
-    """Terms: counts of pages in the two blocks up to each boundary, and whole and begun pages of each tail."""
+    """Terms: counts of pages in the two blocks up to each boundary, and whole and begun pages of each tail.
+
+    With `neighbours` no boundary lies between the two.
+    """
 
     page: Any = field(default_factory=lambda: z3.Int("page"))
     chunk: Any = field(default_factory=lambda: z3.Int("chunk"))
@@ -83,6 +85,7 @@ class _Unknowns:
     boundaries: tuple[Any, Any] = field(default_factory=lambda: (z3.Int("first"), z3.Int("second")))
     blocks: tuple[Any, Any] = field(default_factory=lambda: (z3.Int("block1"), z3.Int("block2")))
     tails: dict[str, tuple[Any, Any, Any]] = field(default_factory=dict)
+    neighbours: bool = False
 
 
 def find_numbers(order: Order, sizes: Sizes) -> Iterator[Numbers]:
@@ -95,7 +98,9 @@ def find_numbers(order: Order, sizes: Sizes) -> Iterator[Numbers]:
     solver = z3.Solver()
     solver.set("rlimit", EFFORT)
     solver.set("random_seed", 0)
-    solver.add(_geometry(unknowns, sizes), *_room(unknowns, steps, full=GOALS[order.goal].full))
+    if "E" in prompts(steps).values():  # it freezes at the last boundary before its end, which is to be the first
+        unknowns.neighbours = True
+    solver.add(_geometry(unknowns, sizes), *_room(unknowns, steps, full=order.goal.full))
     while (model := _smallest(solver, unknowns)) is not None:
         numbers = _read(model, unknowns)
         yield numbers
@@ -153,6 +158,8 @@ def _of_pair(unknowns: _Unknowns, page: int, chunk: int, most: int) -> Any:
         first == floor_to(grid, first), second == floor_to(grid, second),
         block1 * page == first, block2 * page == second - first,
     ]
+    if unknowns.neighbours:
+        clauses.append(second == first + grid)
     for tail, whole, begun in unknowns.tails.values():
         clauses += [tail >= 1, tail < grid, whole * page == floor_to(page, tail),
                     begun * page == floor_to(page, tail + page - 1)]

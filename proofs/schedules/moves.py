@@ -15,7 +15,7 @@ STOPS: dict[str, tuple[str, ...]] = {"1": ("1",), "2": ("1", "2"), "end": ("1", 
 """Where a step can stop: at the first boundary, the second, or behind the last one; and what is reached by then."""
 
 BETWEEN_PLANS = frozenset({"open", "plan", "close", "evict states", "evict pages", "launch"})
-"""Moves that leave a planned step planned; before any other a driver launches it."""
+"""Moves that leave a planned step planned; before any other a driver launches it, even if all plans are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,9 @@ def carry_out(before: Scene, move: Move) -> tuple[Value, Scene]:
     scene = before.copy()
     allowed = MOVES[move.verb](scene, move)
     if move.verb not in BETWEEN_PLANS:
-        allowed = allowed & ~before.planned()
+        allowed = allowed & ~before.facts["batch"]
+        if move.verb != "refused":
+            scene.put("alone", scene.true if move.verb == "run" else scene.false, allowed)
     for first, second in PAIRS:  # what is not there has no age: equal states look equal
         both = scene.facts[f"{first}.snap"] & scene.facts[f"{second}.snap"]
         scene.put(f"older.{first}{second}", scene.false, ~both)
@@ -87,6 +89,12 @@ def _can_go(scene: Scene, one: int, stop: str) -> Value:
 
 
 def _plan(scene: Scene, move: Move) -> Value:
+    allowed = _grant(scene, move) & ~scene.facts["alone"]
+    scene.put("batch", scene.true, allowed)
+    return allowed
+
+
+def _grant(scene: Scene, move: Move) -> Value:
     one = move.request
     allowed = _can_go(scene, one, move.word) & (scene.of(one, "live") | scene.obtainable())
     granted = scene.take_slot(allowed & ~scene.of(one, "live"))
@@ -125,14 +133,15 @@ def _refused(scene: Scene, move: Move) -> Value:
 
 
 def _run(scene: Scene, move: Move) -> Value:
-    allowed = _plan(scene, move)
+    allowed = _grant(scene, move)
     _start(scene, allowed)
     return allowed
 
 
 def _launch(scene: Scene, move: Move) -> Value:
-    allowed = scene.planned()
-    _start(scene, allowed)
+    allowed = scene.facts["batch"]
+    _start(scene, scene.any_of([scene.of(one, "planned") for one in scene.requests]))
+    scene.put("batch", scene.false, allowed)
     return allowed
 
 

@@ -39,8 +39,10 @@ OF_NODE: tuple[str, ...] = ("page", "snap", "tombstone", "ghost", "orphan")
 """Facts of one prefix: its pages and its snapshot are published, its snapshot was evicted and its pages were kept, its
 pages were evicted, a forgotten snapshot of it is still being read."""
 
-OF_CACHE: tuple[str, ...] = ("aborted", *(f"older.{first}{second}" for first, second in PAIRS))
-"""`aborted`: the slot that is granted next was written by a request that was closed in flight."""
+OF_CACHE: tuple[str, ...] = ("batch", "alone", "aborted", *(f"older.{first}{second}" for first, second in PAIRS))
+"""`batch`: extends are planned until a launch comes. `alone`: an extend was launched by itself, and a launch that came
+now would be taken for its own. `aborted`: the slot that is granted next was written by a request that was closed in
+flight. `older.xa`: of two snapshots the first was used less recently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +142,6 @@ class Scene:
     def in_flight(self, request: int) -> Value:
         """Tell where a step of a request is in flight."""
         return self.of(request, "older_flight") | self.of(request, "newer_flight")
-
-    def planned(self) -> Value:
-        """Tell where somebody is planned."""
-        return self.any_of([self.of(one, "planned") for one in self.requests])
 
     # Snapshots and slots.
 

@@ -26,7 +26,7 @@ MOST_ROWS = 1 << 13
 class Order:
     """The moves to a goal, with requests numbered by their first open, and how many scenes were seen for it."""
 
-    goal: str
+    goal: Goal
     scope: Scope
     moves: tuple[Move, ...]
     scenes: int
@@ -133,4 +133,4 @@ class Search:
             row, move = step
             moves.append(move)
             step = self.parents[row]
-        return Order(goal.name, self.scope, tuple(reversed(moves)), len(self.parents))
+        return Order(goal, self.scope, tuple(reversed(moves)), len(self.parents))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from milepost.proofs.schedules.goals import GOALS
 from milepost.proofs.schedules.lengths import Numbers
 from milepost.proofs.schedules.scene import PROMPTS
 from milepost.proofs.schedules.search import Order
@@ -24,7 +23,7 @@ from milepost.spec.operations import (
 )
 from milepost.spec.schedule import Header, Schedule
 
-TAILS = "pqrstuvwyz"
+TAILS = "cdefghijklmnpqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Tokens behind the last boundary: of each request another one, so that only boundaries are shared."""
 
 
@@ -39,12 +38,12 @@ def write(order: Order, numbers: Numbers) -> Schedule:
 
 
 def _header(order: Order, numbers: Numbers) -> Header:
-    meaning = GOALS[order.goal].meaning
+    meaning = order.goal.meaning
     requests, slots = order.scope.requests, order.scope.slots
     about = (f"{meaning[0].upper()}{meaning[1:]}; of at most {requests} requests at a time over {slots} slots, "
              f"none of fewer than {len(order.moves)} operations reaches it.")
     pools = {"kv": numbers.pages, "state": slots}
-    return Header(f"goal/{order.goal}", numbers.page, numbers.chunk, pools, ("full", "recurrent"), about=about)
+    return Header(f"goal/{order.goal.name}", numbers.page, numbers.chunk, pools, ("full", "recurrent"), about=about)
 
 
 def _prefix(prompt: str, numbers: Numbers) -> tuple[int, ...]:
@@ -89,7 +88,7 @@ def _operation(
 def _aftermath(last: Step, names: dict[str, str], numbers: Numbers) -> Iterator[Operation]:
     """End everybody, let each prefix be read once more, and drain."""
     requests = last.after.requests
-    if any(facts["planned"] for facts in requests.values()):
+    if last.after.shared["batch"]:
         yield Launch()
     for name, facts in requests.items():
         if facts["open"]:
