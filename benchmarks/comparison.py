@@ -40,6 +40,7 @@ ROWS = (
     Row("match", 1_024, "match, 1,024 tokens", Goal(1, "sglang-rust"), repeat=200),
     Row("match", 4_096, repeat=50), Row("match", 16_384, repeat=50), Row("match", 65_536),
     Row("waiting", 128, "a pass over 128 waiting requests of 131,072 tokens, nothing changed", Goal(1000), repeat=3),
+    Row("waiting-changed", 128, "the same after another request's publish and an eviction", repeat=3),
     Row("decode", 256, "a decode step of 256 requests, host side", Goal(100)),
     Row("decode-schedule", 256, "the same with all of the scheduler's own work", repeat=5),
     Row("lease", 8, "lease, evictable, release, 8 snapshots deep", repeat=200),

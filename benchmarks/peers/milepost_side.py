@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import platform
 import random
-from array import array
 from importlib import metadata
 from itertools import count, islice
 from time import perf_counter_ns
 from typing import Any
 
+import numpy as np
 from contexts import PAGE, TURN, leaf, tokens, turn_ends
 from side import Case, Measure, resident_bytes, serve
 
-from milepost.optimized.index.answers import FULL, RECURRENT
-from milepost.optimized.index.index import PrefixIndex
-
-
-def packed(ids: list[int]) -> bytes:
-    return array("i", ids).tobytes()
+from milepost.optimized.index import FULL, RECURRENT, PrefixIndex, Running, packed
 
 
 class Tree:
@@ -86,7 +81,7 @@ def match(size: int) -> Measure:
 def first_match(size: int) -> Measure:
     """The same from a list of ints: packed into bytes, matched."""
     tree = Tree()
-    ids = [*array("i", tree.conversation(size)), 1]
+    ids = [*np.frombuffer(tree.conversation(size), np.int32).tolist(), 1]
     find = tree.index.match
 
     def once() -> int:
@@ -112,6 +107,53 @@ def waiting(size: int) -> Measure:
         taken = perf_counter_ns() - started
         assert all(one.length == length for one in found)
         return taken
+
+    return once
+
+
+def waiting_changed(size: int) -> Measure:
+    """index.refresh_all of the same queue after a step in which another request has published and one state went."""
+    length = 131_072
+    tree = Tree()
+    ids = tree.conversation(length)
+    tree.leaves(500)
+    queue = [tree.index.match(ids + packed(tokens(PAGE, 5000 + number))) for number in range(size)]
+    numbers = count(500)
+
+    def once() -> int:
+        nonlocal queue
+        tree.leaf(next(numbers))
+        tree.index.evict({RECURRENT: 1})
+        started = perf_counter_ns()
+        queue = tree.index.refresh_all(queue)
+        taken = perf_counter_ns() - started
+        assert all(one.length == length for one in queue)
+        tree.index.release(tree.index.lease(queue[0]))  # what waits stays recent, as a scheduler sees to
+        return taken
+
+    return once
+
+
+def decode(size: int) -> Measure:
+    """Running.append of one token for each of that many requests, at 64 different places of their pages, page ids set.
+
+    One request in 64 fills its page in a step, which publishes it and takes a new id.
+    """
+    tree, length = Tree(), 256
+    running, rows = Running(tree.index, size), []
+    for number in range(size):
+        ids = packed(tokens(length + PAGE, 7000 + number))
+        held = tree.open(ids)
+        tree.publish(held, ids, length)
+        rows.append(running.join(held, ids[length * 4 : (length + number % PAGE) * 4], next(tree.cells)))
+    all_rows, said, cells = np.array(rows), np.full(size, 5, np.int32), tree.cells
+
+    def once() -> int:
+        started = perf_counter_ns()
+        appended = running.append(all_rows, said)
+        for row in appended.full:
+            running.cells[row] = next(cells)
+        return perf_counter_ns() - started
 
     return once
 
@@ -242,7 +284,8 @@ def tail(size: int) -> Measure:
 
 
 CASES: dict[str, Case] = {
-    "match": match, "first-match": first_match, "waiting": waiting, "lease": lease, "append": append,
+    "match": match, "first-match": first_match, "waiting": waiting, "waiting-changed": waiting_changed,
+    "decode": decode, "lease": lease, "append": append,
     "append-index": append, "publish": publish, "evict-state": evict_state, "evict-page": evict_page,
     "memory": memory, "tail": tail,
 }

@@ -127,6 +127,32 @@ def waiting(size: int) -> Measure:
     return once
 
 
+def waiting_changed(size: int) -> Measure:
+    """The same after a step in which another request has published a context and one state was evicted."""
+    length = 131_072
+    tree = Tree(2 * length + 200 * TURN, 1400)
+    ids = tree.conversation(length)
+    tree.leaves(500)
+    policy = tree.engine.m.schedule_policy.SchedulePolicy("lpm", tree.cache, False, False, False)
+    queue = [
+        tree.engine.new_request(f"w{number}", (*ids, *tokens(PAGE, 5000 + number)), None, None)
+        for number in range(size)
+    ]
+    numbers, parameters = count(500), tree.base.EvictParams(mamba_num=1)
+    policy.calc_priority(queue)
+
+    def once() -> int:
+        tree.leaf(next(numbers))
+        tree.cache.evict(parameters)
+        started = perf_counter_ns()
+        policy.calc_priority(queue)
+        taken = perf_counter_ns() - started
+        assert all(request.prefix_len == length for request in queue)
+        return taken
+
+    return once
+
+
 def lease(size: int) -> Measure:
     """cache.lock of a node with that many snapshots on its path, evictable sizes of KV and states, cache.unlock."""
     length = size * PAGE
@@ -324,7 +350,8 @@ def tail(size: int) -> Measure:
 
 
 CASES: dict[str, Case] = {
-    "match": match, "first-match": first_match, "waiting": waiting, "decode": decode, "lease": lease,
+    "match": match, "first-match": first_match, "waiting": waiting,
+    "waiting-changed": waiting_changed, "decode": decode, "lease": lease,
     "append": append, "append-index": append_index, "publish": publish, "evict-state": evict_state,
     "evict-page": evict_page, "memory": memory, "tail": tail,
 }
