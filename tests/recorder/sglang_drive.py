@@ -152,6 +152,8 @@ def _fill(loop: Any, built: Any, sizes: dict[str, Any], m: Any) -> None:
     loop.forward_ct = loop.processed_tokens_counter = loop._prefill_decode_interval_remaining = 0
     loop.prefill_decode_interval, loop._pending_chunked_abort_req, loop._confidence_budget_prepare = 0, None, None
     loop.metrics_reporter = loop.profiler_manager = loop.grammar_manager = loop.load_inquirer = _Off()
+    loop.metrics_reporter.enable_metrics = False
+    loop.dllm_manager = SimpleNamespace(any_staging_reqs=lambda: False)
     loop.load_publisher = loop.invariant_checker = loop.ipc_channels = _Off()
     loop.beam_coordinator = SimpleNamespace(
         pending_member_rows=lambda batch: 0, retire_group=lambda request: None,

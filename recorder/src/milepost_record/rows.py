@@ -6,14 +6,13 @@ memory of a device, and nothing here may wait for one. A method whose name begin
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from milepost_record.held import Held, values
 from milepost_record.settings import Settings
-from milepost_record.trace import NULL, Trace
+from milepost_record.trace import NULL, Trace, text_of
 
 KV, STATE = "kv", "state"
 ATTRIBUTE = "_milepost_recording"
@@ -251,11 +250,11 @@ class RowRecording:
             return
         columns = [[column, one] for column, one in enumerate(pages, start=len(claim.pages))]
         claim.pages += pages
-        members = [f'"{KV}":{json.dumps(columns, separators=(",", ":"))}'] if columns and not opened else []
+        members = [f'"{KV}":{text_of(columns)}'] if columns and not opened else []
         if self.states and (opened or written):
             members.append(f'"{STATE}":{claim.slots()}')
         if opened:
-            members.insert(0, f'"{KV}":{json.dumps(claim.pages, separators=(",", ":"))}')
+            members.insert(0, f'"{KV}":{text_of(claim.pages)}')
         table = f',"{"table" if opened else "changes"}":{{{",".join(members)}}}' if members else ""
         items = ",".join(f'["{STATE}",{slot},{position}]' for slot, position in written)
         initial = f'"{STATE}":{claim.live}' if self.states and start else ""
@@ -320,7 +319,7 @@ class RowRecording:
         if not claim.name:
             self._unsee((), [target for phase in phases for _, _, target in phase.get("copies", ())])
             return
-        members = [f'"{KV}":{json.dumps(changes, separators=(",", ":"))}'] if changes else []
+        members = [f'"{KV}":{text_of(changes)}'] if changes else []
         if claim.frozen != before:
             members.append(f'"{STATE}":{claim.slots()}')
         if members or phases:

@@ -28,8 +28,8 @@ Json = Any
 UnseenCell = tuple[str, int]
 
 
-def _text(value: Json) -> str:
-    return json.dumps(value, separators=(",", ":"))
+text_of = json.JSONEncoder(separators=(",", ":")).encode
+"""Returns a value as JSON; an encoder that is made once, as `json.dumps` would make one at each call."""
 
 
 class Trace:
@@ -69,8 +69,8 @@ class Trace:
 
     def open(self, request: str, tokens: str, namespace: Json, length: int, table: Json) -> None:
         """Write a hit; `tokens` are digests as JSON."""
-        spaces = f',"namespace":{_text(namespace)}' if namespace else ""
-        hit = f'{{"length":{length},"table":{_text(table)}}}' if length else '{"length":0}'
+        spaces = f',"namespace":{text_of(namespace)}' if namespace else ""
+        hit = f'{{"length":{length},"table":{text_of(table)}}}' if length else '{"length":0}'
         self._add(f'"op":"open","request":"{request}","tokens":{tokens}{spaces}', f'{{"hit":{hit}}}')
 
     def extend(
@@ -99,7 +99,7 @@ class Trace:
         self._write_going_on()
         self._steps += 1
         self._flights[flight] = self._steps
-        moved = f',"phases":{_text(phases)}' if phases else ""
+        moved = f',"phases":{text_of(phases)}' if phases else ""
         tables = f',"changes":{{{changes}}}' if changes else ""
         # What the unseen requests of the step write is unknown after it as before it.
         self._unseen, self._step_unseen = self._step_unseen, []
@@ -114,7 +114,7 @@ class Trace:
 
     def publish(self, request: str, phases: Json, changes: str) -> None:
         """Write that a cache took what a request has computed; `changes` are members of its table as JSON."""
-        moved = f',"phases":{_text(phases)}' if phases else ""
+        moved = f',"phases":{text_of(phases)}' if phases else ""
         tables = f',"changes":{{"{request}":{{{changes}}}}}' if changes else ""
         got = f"{moved}{tables}"[1:]
         self._add(f'"op":"publish","request":"{request}"', f'{{"landing":{{{got}}}}}')
@@ -199,7 +199,7 @@ class Trace:
         if not self._unseen:
             return ""
         noted, self._unseen = self._unseen, []
-        return f',"unseen":{_text(noted)}'
+        return f',"unseen":{text_of(noted)}'
 
 
 _open_traces: set[Trace] = set()

@@ -33,6 +33,7 @@ class Recording:
         self.zeros: Sequence[int] = ()
         self.unsettled: dict[str, Claim] = {}
         self.nothing_new = manager.empty_kv_cache_blocks
+        self.ran: list[Any] = []
         states = [group for group in self.groups if group.recurrent]
         self.alignment = int(states[0].manager.cache_hit_alignment_tokens) if states else 1
         self.hash_block = int(manager.block_pool.hash_block_size)
@@ -67,7 +68,7 @@ class Recording:
 
     def fail(self, error: BaseException) -> None:
         """Switch the recording off."""
-        self.claims = {}
+        self.claims, self.ran = {}, []
         self.trace.fail(error)
 
     # -- allocation
@@ -90,6 +91,8 @@ class Recording:
         num_external_computed_tokens: int = 0, delay_cache_blocks: bool = False, *_: Any, **__: Any,
     ) -> None:
         """Write an extend, and before the first one of a request its open."""
+        if self.ran:
+            self.write_ran()
         name = request.request_id
         if num_lookahead_tokens:
             raise Unknown("speculative decoding")
@@ -111,24 +114,18 @@ class Recording:
         else:
             self._run_on(request, claim, num_new_tokens, result.get_block_ids())
 
-    def goes_on(self, request: Any, claim: Claim, count: int) -> bool:
-        """Note one token more where nothing but the length changed; False where all has to be looked at.
-
-        Called once for each request and step: it makes no table and reads no more than one token.
-        """
-        length = claim.length
-        if count != 1 or length >= claim.edge or request.num_computed_tokens != length:
-            return False
-        if claim.windows and claim.slides():
-            return False
-        known, total, told = claim.known, request.num_tokens, ""
-        if total == known + 1:
-            told = self.digest_of[request.all_token_ids[known]]
-        elif total != known:
-            return False
-        claim.length, claim.known = length + 1, total
-        self.trace.go_on(claim.name, told)
-        return True
+    def write_ran(self) -> None:
+        """Write of each request that only went on by a token that it did, and what it was told before."""
+        ran, self.ran = self.ran, []
+        digest_of, go_on = self.digest_of, self.trace.go_on
+        for claim, request in zip(ran[::2], ran[1::2], strict=True):
+            known, total, told = claim.known, request.num_tokens, ""
+            if total == known + 1:
+                told = digest_of[request.all_token_ids[known]]
+            elif total > known:
+                told = ",".join([digest_of[token] for token in request.all_token_ids[known:total]])
+            claim.known = total
+            go_on(claim.name, told)
 
     def _admit(
         self, request: Any, count: int, length: int, hit: list[Row] | None, rows: list[Row], foreign: bool
@@ -233,6 +230,8 @@ class Recording:
 
     def before_free(self, manager: Any, request: Any, *_: Any, **__: Any) -> None:
         """Write the end of a request, or that it is preempted: it comes back under another name."""
+        if self.ran:
+            self.write_ran()
         claim = self.claims.pop(request.request_id, None)
         self.unsettled.pop(request.request_id, None)
         if claim is not None:
@@ -240,6 +239,8 @@ class Recording:
 
     def after_reset(self, noted: None, done: bool, *_: Any, **__: Any) -> None:
         """Write a reset that was done; of one that was refused nothing follows."""
+        if self.ran:
+            self.write_ran()
         if done:
             self.trace.reset()
 
@@ -255,6 +256,8 @@ class Recording:
 
     def before_launch(self, scheduler: Any, output: Any) -> None:
         """Write the step that the scheduler hands to its worker."""
+        if self.ran:
+            self.write_ran()
         names = output.num_scheduled_tokens
         claims = [(name, claim) for name, claim in self.unsettled.items() if name in names] if self.unsettled else []
         moves = [(POOL, *pair) for _, claim in claims for pair in claim.moves]
@@ -350,25 +353,36 @@ def _watch_methods(manager: Any, scheduler: Any) -> None:
 
 
 def _hasten(owner: Any) -> None:
-    """Put a shorter way before the watched allocation, for requests that are known already."""
+    """Put a shorter way before the watched allocation, for requests that are known already.
+
+    It is taken once for each request and step. Where nothing but the length has changed it makes no table, reads no
+    token and writes nothing: that is left to the step, which does it for all of them at once.
+    """
     watched = owner.allocate_slots
     original = watched.__wrapped__
 
     @functools.wraps(watched)
     def hastened(manager: Any, request: Any, num_new_tokens: int, *more: Any, **named: Any) -> Any:
-        recording: Any = None
+        recording = claim = None
         try:
-            recording = vars(manager)[ATTRIBUTE]
-            claim = recording.claims.get(request.request_id)
-        except KeyError:
-            return original(manager, request, num_new_tokens, *more, **named)
+            recording = getattr(manager, ATTRIBUTE, None)
+            if recording is not None:
+                claim = recording.claims.get(request.request_id)
         except Exception as error:
             fail(recording, error)
         if claim is None:
-            return watched(manager, request, num_new_tokens, *more, **named)
+            return (original if recording is None else watched)(manager, request, num_new_tokens, *more, **named)
+        assert recording is not None
         result = original(manager, request, num_new_tokens, *more, **named)
         try:
-            if result is not recording.nothing_new or not recording.goes_on(request, claim, num_new_tokens):
+            length = claim.length
+            if (
+                num_new_tokens == 1 and result is recording.nothing_new and length < claim.edge
+                and request.num_computed_tokens == length and not (claim.loose and claim.lets_go())
+            ):
+                claim.length = length + 1
+                recording.ran += (claim, request)
+            else:
                 recording.after_allocation(None, result, manager, request, num_new_tokens, *more, **named)
         except Exception as error:
             fail(recording, error)
