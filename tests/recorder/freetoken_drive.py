@@ -1,6 +1,6 @@
 """Runs in FreeToken's environment: its own `overlap_loop` under a recorder, with requests that share prefixes.
 
-Usage: freetoken_drive.py SEED FOLDER [EDIT]; what EDIT changes is said at each function below.
+Usage: freetoken_drive.py SEED FOLDER [EDIT]; SETTINGS holds sizes as JSON.
 """
 
 import json
@@ -88,7 +88,7 @@ def restore_the_first_state_always() -> None:
 
 
 def main(seed: int, folder: str, edit: str = "") -> None:
-    sizes = {**SIZES, **json.loads(os.environ.get("SIZES", "{}"))}
+    sizes = {**SIZES, **json.loads(os.environ.get("SETTINGS", "{}"))}
     milepost_record.register_freetoken()
     loop = Loop(seed, sizes)
     if edit == "attach":

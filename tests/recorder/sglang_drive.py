@@ -204,7 +204,12 @@ def main(seed: int, folder: str, edit: str = "") -> None:
     loop_class, events = make_loop(), os.environ.get("EVENTS")
     if events:
         modules().init_params = functools.partial(modules().init_params, enable_kv_cache_events=True)
-    milepost_record.register_sglang()
+    if edit == "plugin":
+        from sglang.srt.plugins import load_plugins
+
+        load_plugins()
+    else:
+        milepost_record.register_sglang()
     if edit == "fault":
         restore_the_first_state_always()
     loop = loop_class(seed, {**SIZES, **json.loads(os.environ.get("SETTINGS", "{}"))})
