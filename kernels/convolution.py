@@ -4,7 +4,6 @@ The window after n tokens is the last `width - 1` inputs, zeros before the first
 first. It is the convolution's part of a snapshot, and belongs to the same position as the recurrent part.
 """
 
-from typing import Any
 
 import torch
 import triton.language as tl
@@ -83,15 +82,15 @@ def _piece(history: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor | No
 
 
 def convolution_kernel(
-    inputs: Any,
-    weights: Any,
-    bias: Any,
-    windows: Any,
-    outputs: Any,
-    table: Any,
-    requests: Any,
-    channels: Any,
-    slot_stride: Any,
+    inputs: tl.tensor,
+    weights: tl.tensor,
+    bias: tl.tensor,
+    windows: tl.tensor,
+    outputs: tl.tensor,
+    table: tl.tensor,
+    requests: tl.tensor,
+    channels: tl.tensor,
+    slot_stride: tl.tensor,
     biased: tl.constexpr,
     width: tl.constexpr,
     tile_tokens: tl.constexpr,

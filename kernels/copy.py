@@ -4,7 +4,6 @@ This is what restores a snapshot into a live slot, and what freezes a state that
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 import triton.language as tl
@@ -44,7 +43,12 @@ def copy_twin(tensors: Sequence[torch.Tensor], sources: Sequence[int], destinati
 
 
 def copy_kernel(
-    entries: Any, tensors: Any, tiles: Any, tile_words: tl.constexpr, word: tl.constexpr, words_aligned: tl.constexpr
+    entries: tl.tensor,
+    tensors: tl.tensor,
+    tiles: tl.tensor,
+    tile_words: tl.constexpr,
+    word: tl.constexpr,
+    words_aligned: tl.constexpr,
 ) -> None:
     """One tile of one row of one pair; `entries` is a Plan of two sides."""
     item = tl.program_id(0) // tiles

@@ -1,6 +1,5 @@
 """One token of the gated delta rule for each request of a step: the state is read, updated and written in its slot."""
 
-from typing import Any
 
 import torch
 import triton.language as tl
@@ -42,25 +41,25 @@ def decode(inputs: DeltaInputs, states: torch.Tensor, step: Step) -> torch.Tenso
 
 
 def decode_kernel(
-    queries: Any,
-    keys: Any,
-    values: Any,
-    decays: Any,
-    betas: Any,
-    rates: Any,
-    biases: Any,
-    states: Any,
-    outputs: Any,
-    table: Any,
-    heads: Any,
-    heads_per_key: Any,
-    query_stride: Any,
-    key_stride: Any,
-    value_stride: Any,
-    decay_stride: Any,
-    beta_stride: Any,
-    slot_stride: Any,
-    scale: Any,
+    queries: tl.tensor,
+    keys: tl.tensor,
+    values: tl.tensor,
+    decays: tl.tensor,
+    betas: tl.tensor,
+    rates: tl.tensor,
+    biases: tl.tensor,
+    states: tl.tensor,
+    outputs: tl.tensor,
+    table: tl.tensor,
+    heads: tl.tensor,
+    heads_per_key: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    value_stride: tl.tensor,
+    decay_stride: tl.tensor,
+    beta_stride: tl.tensor,
+    slot_stride: tl.tensor,
+    scale: tl.tensor,
     tile_values: tl.constexpr,
     width: tl.constexpr,
     value_width: tl.constexpr,
@@ -86,7 +85,6 @@ def decode_kernel(
     query = query / tl.sqrt(tl.reduce(query * query, 0, tl.standard._sum_combine) + 1e-6) * scale
     key = tl.load(keys + token * key_stride + places).to(tl.float32)
     key = key / tl.sqrt(tl.reduce(key * key, 0, tl.standard._sum_combine) + 1e-6)
-    key = key.to(keys.dtype.element_ty).to(tl.float32)
     value = tl.load(values + token * value_stride + head * value_width + column).to(tl.float32)
     change = (value - tl.reduce(state * key[:, None], 0, tl.standard._sum_combine)) * beta
     state = state + key[:, None] * change[None, :]

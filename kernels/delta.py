@@ -10,7 +10,6 @@ from the first token of the step, each from the state that the last one left, in
 resumes at a chunk's end repeats a cold pass bit by bit.
 """
 
-from typing import Any
 
 import torch
 import triton.language as tl
@@ -52,111 +51,142 @@ def scan(inputs: DeltaInputs, states: torch.Tensor, step: Step) -> torch.Tensor:
     table, chunks = step.table(CHUNK, states.device)
     heads, value_width = values.shape[1:]
     key_heads, width = inputs.keys.shape[1:]
-    keys = torch.empty((step.tokens, heads, width), dtype=values.dtype, device=values.device)
+    # Of each head's tokens: keys to ask the state, keys to add to it, queries, answers of the chunk to itself, values.
+    asking, adding, far = (values.new_empty((step.tokens, heads, width)) for _ in range(3))
+    near = values.new_empty((step.tokens, heads, CHUNK))
     updates = torch.empty_like(outputs)
-    totals = torch.empty((step.tokens, heads), dtype=torch.float32, device=values.device)
+    fading = torch.empty((step.tokens, heads), dtype=torch.float32, device=values.device)
     sizes = {"width": width, "value_width": value_width, "chunk": CHUNK, **dots(states.device, values.dtype)}
     launch(
         prepare_kernel, states.device, chunks * heads,
-        inputs.keys, inputs.values, inputs.decays, inputs.betas, inputs.rates, inputs.biases, keys, updates, totals,
-        table, len(step.lengths), heads, heads // key_heads, inputs.keys.stride(0), inputs.values.stride(0),
-        inputs.decays.stride(0), inputs.betas.stride(0), **sizes,
+        inputs.queries, inputs.keys, inputs.values, inputs.decays, inputs.betas, inputs.rates, inputs.biases,
+        asking, adding, far, near, updates, fading, table, len(step.lengths), heads, heads // key_heads,
+        inputs.queries.stride(0), inputs.keys.stride(0), inputs.values.stride(0), inputs.decays.stride(0),
+        inputs.betas.stride(0), width**-0.5, tile_width=min(64, width, value_width), **sizes,
     )  # fmt: skip
     tile_values = min(TILE_VALUES, value_width)
     launch(
         scan_kernel, states.device, len(step.lengths) * heads * (value_width // tile_values),
-        inputs.queries, inputs.keys, keys, updates, totals, states, outputs, table, heads, heads // key_heads,
-        inputs.queries.stride(0), inputs.keys.stride(0), states.stride(0), width**-0.5,
+        asking, adding, far, near, updates, fading, states, outputs, table, heads, states.stride(0),
         tile_values=tile_values, **sizes,
     )  # fmt: skip
     return outputs
 
 
 def prepare_kernel(
-    keys: Any,
-    values: Any,
-    decays: Any,
-    betas: Any,
-    rates: Any,
-    biases: Any,
-    corrected_keys: Any,
-    corrected_values: Any,
-    totals: Any,
-    table: Any,
-    requests: Any,
-    heads: Any,
-    heads_per_key: Any,
-    key_stride: Any,
-    value_stride: Any,
-    decay_stride: Any,
-    beta_stride: Any,
+    queries: tl.tensor,
+    keys: tl.tensor,
+    values: tl.tensor,
+    decays: tl.tensor,
+    betas: tl.tensor,
+    rates: tl.tensor,
+    biases: tl.tensor,
+    asking: tl.tensor,
+    adding: tl.tensor,
+    far: tl.tensor,
+    near: tl.tensor,
+    updates: tl.tensor,
+    fading: tl.tensor,
+    table: tl.tensor,
+    requests: tl.tensor,
+    heads: tl.tensor,
+    heads_per_key: tl.tensor,
+    query_stride: tl.tensor,
+    key_stride: tl.tensor,
+    value_stride: tl.tensor,
+    decay_stride: tl.tensor,
+    beta_stride: tl.tensor,
+    scale: tl.tensor,
+    tile_width: tl.constexpr,
     width: tl.constexpr,
     value_width: tl.constexpr,
     chunk: tl.constexpr,
     precision: tl.constexpr,
     operand: tl.constexpr,
 ) -> None:
-    """What one head's chunk needs of itself alone: the decays summed up, and keys and values with the chunk's own
-    corrections worked in, T diag(beta exp(sums)) K and T diag(beta) V with T = (1 + tril(diag(beta) K K^T decays))^-1.
+    """All of one head's chunk that does not need the state before it.
+
+    With decays summed up to G, T = (1 + tril(diag(beta) K K^T exp(G_i - G_j), -1))^-1 works the chunk's own corrections
+    into T diag(beta exp(G)) K, which asks the state, and T diag(beta) V, which updates it.
     """
     head = tl.program_id(0) % heads
     tile = table + requests * 6 + (tl.program_id(0) // heads).to(tl.int64) * 2
     row = table + tl.load(tile) * 6
     begin = tl.load(tile + 1) * chunk
-    count = tl.load(row + 1) - begin
     rows = tl.arange(0, chunk)
-    held = rows < count
+    held = rows < tl.load(row + 1) - begin
     token = tl.load(row) + begin + rows
+    lines = token * heads + head
     a = tl.load(decays + token * decay_stride + head, mask=held, other=0).to(tl.float32) + tl.load(biases + head)
     softplus = tl.where(a > 20, a, tl.log(1 + tl.exp(tl.minimum(a, 20))))
     decay = tl.where(held, -tl.exp(tl.load(rates + head)) * softplus, 0)
     total = tl.associative_scan(decay, 0, tl.standard._sum_combine)
+    last = tl.reduce(tl.where(rows == chunk - 1, total, 0), 0, tl.standard._sum_combine)
     b = tl.load(betas + token * beta_stride + head, mask=held, other=0).to(tl.float32)
     beta = tl.where(held, 1 / (1 + tl.exp(-b)), 0)
-    column = tl.arange(0, width)
-    places = (token * key_stride + (head // heads_per_key) * width)[:, None] + column[None, :]
-    key = tl.load(keys + places, mask=held[:, None], other=0).to(tl.float32)
-    key = key / tl.sqrt(tl.reduce(key * key, 1, tl.standard._sum_combine) + 1e-6)[:, None]
+    tl.store(fading + lines, tl.full([chunk], 0.0, tl.float32) + tl.exp(last), mask=held)
+    column = tl.arange(0, tile_width)
+    query_places = (token * query_stride + (head // heads_per_key) * width)[:, None] + column[None, :]
+    key_places = (token * key_stride + (head // heads_per_key) * width)[:, None] + column[None, :]
     kind = keys.dtype.element_ty
-    key = key.to(kind).to(operand)
+    alike = tl.full([chunk, chunk], 0.0, tl.float32)
+    asked = tl.full([chunk, chunk], 0.0, tl.float32)
+    key_norm = tl.full([chunk], 1e-6, tl.float32)
+    query_norm = tl.full([chunk], 1e-6, tl.float32)
+    for part in range(0, width // tile_width):
+        key = tl.load(keys + key_places + part * tile_width, mask=held[:, None], other=0).to(operand)
+        query = tl.load(queries + query_places + part * tile_width, mask=held[:, None], other=0).to(operand)
+        alike += tl.dot(key, tl.trans(key), input_precision=precision)
+        asked += tl.dot(query, tl.trans(key), input_precision=precision)
+        key_norm += tl.reduce(key.to(tl.float32) * key.to(tl.float32), 1, tl.standard._sum_combine)
+        query_norm += tl.reduce(query.to(tl.float32) * query.to(tl.float32), 1, tl.standard._sum_combine)
+    key_norm = 1 / tl.sqrt(key_norm)
+    query_norm = scale / tl.sqrt(query_norm)
+    seen = rows[:, None] >= rows[None, :]
+    apart = tl.exp(tl.where(seen, total[:, None] - total[None, :], 0)) * key_norm[None, :]
+    asked = tl.where(seen, asked * apart * query_norm[:, None], 0).to(kind)
+    tl.store(near + lines[:, None] * chunk + rows[None, :], asked, mask=held[:, None])
     below = rows[:, None] > rows[None, :]
-    apart = tl.exp(tl.where(below, total[:, None] - total[None, :], 0))
-    overlap = tl.dot(key, tl.trans(key), input_precision=precision) * apart * beta[:, None]
-    overlap = tl.where(below, overlap, 0)
+    alike = tl.where(below, alike * apart * (key_norm * beta)[:, None], 0)
     inverse = tl.full([chunk, chunk], 0.0, tl.float32)  # row by row: powers of the triangle would cancel
     for line in range(1, chunk):
-        mine = rows == line
-        weights = tl.reduce(tl.where(mine[:, None], overlap, 0), 0, tl.standard._sum_combine)
+        mine = (rows == line)[:, None]
+        weights = tl.reduce(tl.where(mine, alike, 0), 0, tl.standard._sum_combine)
         solved = -weights - tl.reduce(weights[:, None] * inverse, 0, tl.standard._sum_combine)
-        inverse = tl.where(mine[:, None], solved[None, :], inverse)
+        inverse = tl.where(mine, solved[None, :], inverse)
     inverse = tl.where(rows[:, None] == rows[None, :], 1, inverse).to(kind).to(operand)
-    scaled = (key.to(tl.float32) * (beta * tl.exp(total))[:, None]).to(kind).to(operand)
-    corrected = tl.dot(inverse, scaled, input_precision=precision).to(kind)
-    lines = token * heads + head
-    tl.store(corrected_keys + lines[:, None] * width + column[None, :], corrected, mask=held[:, None])
-    column = tl.arange(0, value_width)
+    targets = lines[:, None] * width + column[None, :]
+    for part in range(0, width // tile_width):
+        query = tl.load(queries + query_places + part * tile_width, mask=held[:, None], other=0).to(tl.float32)
+        query = (query * (query_norm * tl.exp(total))[:, None]).to(kind)
+        tl.store(far + targets + part * tile_width, query, mask=held[:, None])
+        key = tl.load(keys + key_places + part * tile_width, mask=held[:, None], other=0).to(tl.float32)
+        added = (key * (key_norm * tl.exp(last - total))[:, None]).to(kind)
+        tl.store(adding + targets + part * tile_width, added, mask=held[:, None])
+        key = (key * (key_norm * beta * tl.exp(total))[:, None]).to(kind).to(operand)
+        key = tl.dot(inverse, key, input_precision=precision).to(kind)
+        tl.store(asking + targets + part * tile_width, key, mask=held[:, None])
     places = (token * value_stride + head * value_width)[:, None] + column[None, :]
-    value = tl.load(values + places, mask=held[:, None], other=0).to(tl.float32) * beta[:, None]
-    corrected = tl.dot(inverse, value.to(kind).to(operand), input_precision=precision).to(kind)
-    tl.store(corrected_values + lines[:, None] * value_width + column[None, :], corrected, mask=held[:, None])
-    tl.store(totals + lines, total, mask=held)
+    targets = lines[:, None] * value_width + column[None, :]
+    for part in range(0, value_width // tile_width):
+        value = tl.load(values + places + part * tile_width, mask=held[:, None], other=0).to(tl.float32)
+        value = (value * beta[:, None]).to(kind).to(operand)
+        value = tl.dot(inverse, value, input_precision=precision).to(kind)
+        tl.store(updates + targets + part * tile_width, value, mask=held[:, None])
 
 
 def scan_kernel(
-    queries: Any,
-    keys: Any,
-    corrected_keys: Any,
-    corrected_values: Any,
-    totals: Any,
-    states: Any,
-    outputs: Any,
-    table: Any,
-    heads: Any,
-    heads_per_key: Any,
-    query_stride: Any,
-    key_stride: Any,
-    slot_stride: Any,
-    scale: Any,
+    asking: tl.tensor,
+    adding: tl.tensor,
+    far: tl.tensor,
+    near: tl.tensor,
+    updates: tl.tensor,
+    fading: tl.tensor,
+    states: tl.tensor,
+    outputs: tl.tensor,
+    table: tl.tensor,
+    heads: tl.tensor,
+    slot_stride: tl.tensor,
     tile_values: tl.constexpr,
     width: tl.constexpr,
     value_width: tl.constexpr,
@@ -168,7 +198,6 @@ def scan_kernel(
     tiles: tl.constexpr = value_width // tile_values
     head = (tl.program_id(0) // tiles) % heads
     row = table + (tl.program_id(0) // tiles // heads).to(tl.int64) * 6
-    first = tl.load(row)
     length = tl.load(row + 1)
     initial = tl.load(row + 2)
     freeze = tl.load(row + 4)
@@ -177,41 +206,28 @@ def scan_kernel(
     key_column = tl.arange(0, width)
     column = (tl.program_id(0) % tiles) * tile_values + tl.arange(0, tile_values)
     place = head * (width * value_width) + key_column[:, None] * value_width + column[None, :]
-    started = place < tl.where(initial >= 0, heads * width * value_width, 0)
-    state = tl.load(states + initial * slot_stride + place, mask=started, other=0)
-    kind = keys.dtype.element_ty
+    size = heads * width * value_width
+    state = tl.load(states + initial * slot_stride + place, mask=place < tl.where(initial >= 0, size, 0), other=0)
+    kind = asking.dtype.element_ty
     for number in range(0, ((length + chunk - 1) // chunk).to(tl.int32)):
         count = tl.minimum(length - number * chunk, chunk)
         held = (rows < count)[:, None]
-        token = first + number * chunk + rows
-        lines = token * heads + head
-        total = tl.load(totals + lines, mask=rows < count, other=0)
-        last = tl.load(totals + (first + number * chunk + count - 1) * heads + head)
-        places = (token * query_stride + (head // heads_per_key) * width)[:, None] + key_column[None, :]
-        query = tl.load(queries + places, mask=held, other=0).to(tl.float32)
-        query = query / tl.sqrt(tl.reduce(query * query, 1, tl.standard._sum_combine) + 1e-6)[:, None] * scale
-        places = (token * key_stride + (head // heads_per_key) * width)[:, None] + key_column[None, :]
-        key = tl.load(keys + places, mask=held, other=0).to(tl.float32)
-        key = (key / tl.sqrt(tl.reduce(key * key, 1, tl.standard._sum_combine) + 1e-6)[:, None]).to(kind).to(operand)
-        corrected = tl.load(corrected_keys + lines[:, None] * width + key_column[None, :], mask=held, other=0)
-        places = lines[:, None] * value_width + column[None, :]
-        update = tl.load(corrected_values + places, mask=held, other=0).to(tl.float32)
+        lines = (tl.load(row) + number * chunk + rows) * heads + head
+        wide = lines[:, None] * width + key_column[None, :]
+        narrow = lines[:, None] * value_width + column[None, :]
         known = state.to(kind).to(operand)
-        update = update - tl.dot(corrected.to(operand), known, input_precision=precision)
-        update = update.to(kind).to(operand)
-        seen = rows[:, None] >= rows[None, :]
-        apart = tl.exp(tl.where(seen, total[:, None] - total[None, :], 0))
-        near = tl.dot(query.to(kind).to(operand), tl.trans(key), input_precision=precision) * apart
-        near = tl.where(seen, near, 0).to(kind).to(operand)
-        far = (query * tl.exp(total)[:, None]).to(kind).to(operand)
-        output = tl.dot(far, known, input_precision=precision)
-        output += tl.dot(near, update, input_precision=precision)
-        tl.store(outputs + places, output.to(kind), mask=held)
-        fading = tl.where(rows < count, tl.exp(last - total), 0)
-        fresh = tl.trans((key.to(tl.float32) * fading[:, None]).to(kind).to(operand))
-        state = state * tl.exp(last) + tl.dot(fresh, update, input_precision=precision)
+        asked = tl.load(asking + wide, mask=held, other=0).to(operand)
+        update = tl.load(updates + narrow, mask=held, other=0).to(tl.float32)
+        update = (update - tl.dot(asked, known, input_precision=precision)).to(kind).to(operand)
+        asked = tl.load(far + wide, mask=held, other=0).to(operand)
+        output = tl.dot(asked, known, input_precision=precision)
+        asked = tl.load(near + lines[:, None] * chunk + rows[None, :], mask=held, other=0).to(operand)
+        output += tl.dot(asked, update, input_precision=precision)
+        tl.store(outputs + narrow, output.to(kind), mask=held)
+        added = tl.load(adding + wide, mask=held, other=0).to(operand)
+        state *= tl.load(fading + (tl.load(row) + number * chunk) * heads + head)
+        state += tl.dot(tl.trans(added), update, input_precision=precision)
         if number * chunk + count == boundary:
-            frozen = place < tl.where(freeze >= 0, heads * width * value_width, 0)
-            tl.store(states + freeze * slot_stride + place, state, mask=frozen)
+            tl.store(states + freeze * slot_stride + place, state, mask=place < tl.where(freeze >= 0, size, 0))
     tl.debug_barrier()  # the live slot may be the one that other threads of this program read above
     tl.store(states + tl.load(row + 3) * slot_stride + place, state)

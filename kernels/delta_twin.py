@@ -49,7 +49,6 @@ def _piece(inputs: DeltaInputs, first: int, count: int, chunk: int) -> tuple[tor
     sharing = inputs.values.shape[1] // inputs.keys.shape[1]
     query, key = (_unit(padded(tensor)).repeat_interleave(sharing, dim=1) for tensor in (inputs.queries, inputs.keys))
     query = query * query.shape[-1] ** -0.5
-    key = key.to(inputs.keys.dtype).float()
     raised = padded(inputs.decays) + inputs.biases
     decay = -torch.exp(inputs.rates) * torch.where(raised > 20, raised, torch.log1p(torch.exp(raised.clamp(max=20))))
     beta = torch.sigmoid(padded(inputs.betas))
@@ -80,7 +79,7 @@ def _chunk(
     corrected_keys = rounded(inverse @ rounded(key * (beta * torch.exp(total))[:, :, None]))
     corrected_values = rounded(inverse @ rounded(value * beta[:, :, None]))
     update = rounded(corrected_values - corrected_keys @ rounded(state))
-    near = rounded((rounded(query) @ key.transpose(1, 2) * apart).tril())
+    near = rounded((query @ key.transpose(1, 2) * apart).tril())
     output = rounded(query * torch.exp(total)[:, :, None]) @ rounded(state) + near @ update
     fading = torch.exp(total[:, -1:] - total)
     state = state * torch.exp(total[:, -1])[:, None, None] + rounded(key * fading[:, :, None]).transpose(1, 2) @ update

@@ -8,7 +8,6 @@ protection against somebody who wants to deceive it.
 
 from collections.abc import Iterable, Sequence
 from math import gcd
-from typing import Any
 
 import torch
 import triton.language as tl
@@ -80,10 +79,10 @@ def _mixed(value: torch.Tensor) -> torch.Tensor:
 
 
 def fingerprint_kernel(
-    entries: Any,
-    tensors: Any,
-    tiles: Any,
-    digests: Any,
+    entries: tl.tensor,
+    tensors: tl.tensor,
+    tiles: tl.tensor,
+    digests: tl.tensor,
     tile_words: tl.constexpr,
     word: tl.constexpr,
     words_aligned: tl.constexpr,

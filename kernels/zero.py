@@ -1,7 +1,6 @@
 """Zero slots or pages of a pool: every layer and every tensor in one launch, for a request that starts cold."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 import triton.language as tl
@@ -35,7 +34,12 @@ def zero_twin(tensors: Sequence[torch.Tensor], slots: Sequence[int]) -> None:
 
 
 def zero_kernel(
-    entries: Any, tensors: Any, tiles: Any, tile_words: tl.constexpr, word: tl.constexpr, words_aligned: tl.constexpr
+    entries: tl.tensor,
+    tensors: tl.tensor,
+    tiles: tl.tensor,
+    tile_words: tl.constexpr,
+    word: tl.constexpr,
+    words_aligned: tl.constexpr,
 ) -> None:
     """One tile of one row of one cell; `entries` is a Plan of one side."""
     item = tl.program_id(0) // tiles
