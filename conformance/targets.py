@@ -140,7 +140,7 @@ SHIPPED: tuple[Shipped, ...] = (
 DEFAULT, LIGHT_DEFAULT = "milepost", "reference"
 """What is judged where nobody names a target, and where the production cache cannot run."""
 
-EXTRA_PROBES = {"cache": ("numpy", "torch", "triton")}
+EXTRA_PROBES = {"cache": ("numpy", "torch", "triton"), "proofs": ("z3",)}
 """The modules that an extra brings."""
 
 PEER_PROBES = {"freetoken": "freetoken", "sglang": "sglang", "vllm": "vllm"}

@@ -121,8 +121,10 @@ def _fill(base: Background, world: World) -> Move:
 
 
 def model(tables: Tables, scope: Scope) -> Model:
-    """Return a world of which nothing is known and every step from it."""
+    """Return a world of which nothing is known and every step from it; of tables with an `only`, steps by that row."""
     base, world = background(scope), any_world(scope)
     rows = [row_move(base, world, table, row, tables) for table, row in tables]
+    if tables.only is not None:
+        return Model(scope, base, world, tuple(rows))
     device = [_launch(base, world, table, writes) for table in ("Slot", "Page") for writes in (True, False)]
     return Model(scope, base, world, (*rows, *device, _land(base, world), _fill(base, world)))

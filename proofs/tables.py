@@ -17,18 +17,19 @@ from milepost.spec.ownership import PAGE_ROWS, SLOT_ROWS, Row
 
 @dataclass(frozen=True)
 class Tables:
-    """The two ownership tables; those of `spec`, or a copy with one edit."""
+    """The two ownership tables; those of `spec`, or a copy with one edit. `only` is the one row that is looked at."""
 
     slots: tuple[Row, ...] = SLOT_ROWS
     pages: tuple[Row, ...] = PAGE_ROWS
+    only: Row | None = None
 
     def rows(self, table: str) -> tuple[Row, ...]:
         """Return the rows of the `Slot` or the `Page` table."""
         return self.slots if table == "Slot" else self.pages
 
     def __iter__(self) -> Iterator[tuple[str, Row]]:
-        yield from (("Slot", row) for row in self.slots)
-        yield from (("Page", row) for row in self.pages)
+        both = [*(("Slot", row) for row in self.slots), *(("Page", row) for row in self.pages)]
+        yield from (one for one in both if self.only is None or one[1] == self.only)
 
 
 @dataclass(frozen=True)
