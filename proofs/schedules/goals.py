@@ -21,26 +21,32 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A name, its meaning, and where a move reaches it; `full` where every page is to be taken at that moment."""
+    """A name, its meaning, and where a move reaches it.
+
+    `full` where every page is to be taken at that moment, `slots` the fewest with which it is reached in a few moves.
+    """
 
     name: str
     meaning: str
     reached: Callable[[Passage], Value]
     full: bool = False
+    slots: int = 3
 
 
 GOALS: dict[str, Goal] = {}
 """All goals by name."""
 
 
-def goal(meaning: str, *verbs: str, full: bool = False) -> Callable[[Callable[[Passage], Value]], Goal]:
+def goal(
+    meaning: str, *verbs: str, full: bool = False, slots: int = 3
+) -> Callable[[Callable[[Passage], Value]], Goal]:
     """List a goal that one of these verbs can reach; its name is that of the predicate, in kebab case."""
 
     def register(reached: Callable[[Passage], Value]) -> Goal:
         def of_verb(passage: Passage) -> Value:
             return reached(passage) if passage.move.verb in verbs else passage.before.false
 
-        one = Goal(reached.__name__.replace("_", "-"), meaning, of_verb, full)
+        one = Goal(reached.__name__.replace("_", "-"), meaning, of_verb, full, slots)
         GOALS[one.name] = one
         return one
 
@@ -55,7 +61,8 @@ def _some(passage: Passage, event: str) -> Value:
     return passage.before.any_of([passage.after.happened(f"{event} {one}") for one in passage.before.requests])
 
 
-@goal("a frozen slot is to be donated, and the entry has a snapshot already", "publish", "close")
+@goal("a frozen slot is to be donated, and the entry has a snapshot already",
+      "publish", "close", "land")
 def donation_finds_the_entry_taken(passage: Passage) -> Value:
     return _some(passage, "frozen finds the entry taken")
 
@@ -75,14 +82,15 @@ def own_copy_takes_the_entry(passage: Passage) -> Value:
                          & after.happened(f"frozen donated {one}") for one in after.requests])
 
 
-@goal("two requests that were closed in flight end with one landing, each with a state for the same entry", "land")
+@goal("two requests that were closed in flight end with one landing, each with a state for the same entry", "land",
+      slots=4)
 def closed_twins_donate_at_one_landing(passage: Passage) -> Value:
     after = passage.after
     return after.any_of([after.happened(f"frozen donated {one}") & after.happened(f"frozen finds the entry taken {two}")
                          for one, two in permutations(after.requests, 2)])
 
 
-@goal("a step of two requests freezes the same boundary of the same prefix twice", "launch")
+@goal("a step of two requests freezes the same boundary of the same prefix twice", "launch", slots=4)
 def one_boundary_frozen_twice_in_a_step(passage: Passage) -> Value:
     before = passage.before
     return before.any_of([
@@ -138,7 +146,7 @@ def aborted_slot_is_granted_again(passage: Passage) -> Value:
     return passage.after.happened("granted aborted")
 
 
-@goal("one of two requests that restore from one snapshot in one step is closed before it lands", "close")
+@goal("one of two requests that restore from one snapshot in one step is closed before it lands", "close", slots=4)
 def one_of_two_restores_is_aborted(passage: Passage) -> Value:
     before, one = passage.before, passage.move.request
     return before.in_flight(one) & before.any_of([

@@ -96,8 +96,8 @@ def restore_evicts_another_snapshot(passage: Passage) -> Value:
     return before.any_of([before.reads(one, node) for node in NODES]) & ~before.of(one, "live") & _evicted(passage)
 
 
-@goal("a step's freeze evicts the very snapshot that its request was restored from", "run", "plan")
-def freeze_evicts_what_its_request_started_from(passage: Passage) -> Value:
+@goal("a step's freeze evicts the published snapshot of the very boundary that the step starts from", "run", "plan")
+def freeze_evicts_the_snapshot_of_its_start(passage: Passage) -> Value:
     before, one = passage.before, passage.move.request
     return before.of(one, "live") & passage.after.of(one, "freezes") & before.any_of([
         passage.after.happened(f"evicted {node}") & before.leases(one, node) & _at(before, one, node) for node in NODES
@@ -110,9 +110,9 @@ def _at(scene: Scene, one: int, node: str) -> Value:
     return scene.of(one, "len1" if node == "x" else "len2") & ~beyond
 
 
-@goal("the snapshot that a request was restored from is evicted while the request's next step is in flight",
+@goal("a snapshot is evicted while a step in flight computes beyond it, on its pages",
       "evict states", "run", "plan", "freeze")
-def origin_evicted_under_a_running_step(passage: Passage) -> Value:
+def snapshot_evicted_under_a_running_step(passage: Passage) -> Value:
     before = passage.before
     return before.any_of([
         passage.after.happened(f"evicted {node}") & before.leases(one, node) & before.in_flight(one)
@@ -159,7 +159,7 @@ def two_restores_of_one_snapshot_in_a_step(passage: Passage) -> Value:
     ])
 
 
-@goal("two requests of one step restore from two snapshots of one path", "launch")
+@goal("two requests of one step restore from two snapshots of one path", "launch", slots=4)
 def restores_of_two_depths_in_a_step(passage: Passage) -> Value:
     before = passage.before
     return before.any_of([
