@@ -52,11 +52,11 @@ class PrefixIndex:
 
         The hit ends before the last token, which is always computed. BadTokens where the tokens are none.
         """
-        match = Match(packed(tokens), namespace, cap, self.tree.generation)
+        match = Match(self.tree, packed(tokens), namespace, cap)
         if cap is not None and cap < 0:
             raise BadLength(f"a cap starts at 0, not {cap}")
         try:
-            look_up(self.tree, match, self.page_size, self.grid, self.states)
+            look_up(match, self.page_size, self.grid, self.states)
         except TypeError as error:
             raise BadTokens(f"a namespace can be a key, and a cap is a number: {error}") from None
         return match
@@ -66,7 +66,7 @@ class PrefixIndex:
         generation = self.tree.generation
         if match.generation == generation:
             return match
-        if not still_true(self.tree, match):
+        if not still_true(match):
             return self.match(match.tokens, match.namespace, match.cap)
         match.generation = generation
         return match
@@ -104,8 +104,8 @@ class PrefixIndex:
 
         StaleMatch where the match is no longer true.
         """
-        if self.refresh(match) is not match:
-            raise StaleMatch("what the match saw has changed since: refresh it first")
+        if match.tree is not self.tree or self.refresh(match) is not match:
+            raise StaleMatch("another index gave the match, or what it saw has changed since: refresh it first")
         tree, lease = self.tree, Lease(self, match.namespace, len(match.tokens) // TOKEN_BYTES, match.branch)
         self.leases.add(lease)
         if match.edge is not None:

@@ -26,7 +26,7 @@ class Match:
 
     __slots__ = (
         "_page_size", "_top", "_uncapped", "branch", "cap", "cells", "edge", "end", "follows", "generation",
-        "known_length", "kv_length", "length", "namespace", "path", "snapshot", "stops_inside", "tokens",
+        "known_length", "kv_length", "length", "namespace", "path", "snapshot", "stops_inside", "tokens", "tree",
     )  # fmt: skip
 
     length: int
@@ -43,8 +43,9 @@ class Match:
     _top: int  # the longest hit that pages allow, and with states the longest without a cap; -1 without states
     _uncapped: int
 
-    def __init__(self, tokens: bytes, namespace: Hashable, cap: int | None, generation: int) -> None:
-        self.tokens, self.namespace, self.cap, self.generation = tokens, namespace, cap, generation
+    def __init__(self, tree: Tree, tokens: bytes, namespace: Hashable, cap: int | None) -> None:
+        self.tree, self.generation = tree, tree.generation
+        self.tokens, self.namespace, self.cap = tokens, namespace, cap
         self.path: list[Edge] = []
 
     @property
@@ -67,8 +68,9 @@ class Match:
         return {FULL: full, RECURRENT: Reason.COMPLETE if self.length == self._top else Reason.NO_SNAPSHOT}
 
 
-def look_up(tree: Tree, match: Match, page_size: int, grid: int, states: bool) -> None:
-    """Fill a new match from the tree."""
+def look_up(match: Match, page_size: int, grid: int, states: bool) -> None:
+    """Fill a new match from its tree."""
+    tree = match.tree
     known = _walk(tree, match) // tree.page_bytes
     path = match.path
     live = len(path) - 1
@@ -139,9 +141,9 @@ def _resume(match: Match, live: int, limit: int, states: bool) -> None:
         match.edge, match.cells = None, NO_CELLS
 
 
-def still_true(tree: Tree, match: Match) -> bool:
+def still_true(match: Match) -> bool:
     """Tell whether nothing that the match saw has changed; what it stopped at is looked at again."""
-    generation = match.generation
+    tree, generation = match.tree, match.generation
     for edge in match.path:
         if edge.version > generation:
             return False

@@ -58,7 +58,7 @@ EDITS = (
          "point if point > match.length", "match.length if point > match.length"),
     Edit("the branch point is off the grid", None, matching.look_up, "point -= point % grid", "pass"),
     Edit("a hit ends at any snapshot's edge", None, matching._resume,
-         "match.snapshot.end if", "match.edge.live_end if"),
+         "match.snapshot.end if", "path[live].live_end if"),
     Edit("namespaces are one", None, matching._walk, "tree.roots.get(match.namespace)", "tree.roots.get(())"),
     Edit("pages that differ a little are the same", None, common_pages,
          "return (same + int((left != right).argmax())) // page_bytes",
