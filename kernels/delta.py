@@ -20,7 +20,6 @@ from milepost.kernels.delta_twin import delta_twin
 from milepost.kernels.step import Step
 
 CHUNK = 64
-TILE_VALUES = 32
 
 
 def dots(device: torch.device, kind: torch.dtype) -> dict[str, object]:
@@ -33,6 +32,15 @@ def dots(device: torch.device, kind: torch.dtype) -> dict[str, object]:
     if backend_for(device) is Backend.INTERPRET:
         operand = tl.float32
     return {"precision": "tf32x3" if is_nvidia else "ieee", "operand": operand}
+
+
+def sizes_for(kind: torch.dtype, width: int, value_width: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Tiles and warps of the two kernels: float32 in three parts needs twice the registers, and more."""
+    if kind == torch.float32:
+        prepare_sizes = {"tile_width": min(32, width, value_width), "num_warps": 8, "num_stages": 1}
+        return prepare_sizes, {"tile_values": 16, "num_warps": 8, "num_stages": 1}
+    prepare_sizes = {"tile_width": min(64, width, value_width), "num_warps": 4, "num_stages": 1}
+    return prepare_sizes, {"tile_values": min(32, value_width), "num_warps": 4, "num_stages": 2}
 
 
 def scan(inputs: DeltaInputs, states: torch.Tensor, step: Step) -> torch.Tensor:
@@ -57,18 +65,18 @@ def scan(inputs: DeltaInputs, states: torch.Tensor, step: Step) -> torch.Tensor:
     updates = torch.empty_like(outputs)
     fading = torch.empty((step.tokens, heads), dtype=torch.float32, device=values.device)
     sizes = {"width": width, "value_width": value_width, "chunk": CHUNK, **dots(states.device, values.dtype)}
+    prepare_sizes, scan_sizes = sizes_for(values.dtype, width, value_width)
     launch(
         prepare_kernel, states.device, chunks * heads,
         inputs.queries, inputs.keys, inputs.values, inputs.decays, inputs.betas, inputs.rates, inputs.biases,
         asking, adding, far, near, updates, fading, table, len(step.lengths), heads, heads // key_heads,
         inputs.queries.stride(0), inputs.keys.stride(0), inputs.values.stride(0), inputs.decays.stride(0),
-        inputs.betas.stride(0), width**-0.5, tile_width=min(64, width, value_width), **sizes,
+        inputs.betas.stride(0), width**-0.5, **prepare_sizes, **sizes,
     )  # fmt: skip
-    tile_values = min(TILE_VALUES, value_width)
     launch(
-        scan_kernel, states.device, len(step.lengths) * heads * (value_width // tile_values),
+        scan_kernel, states.device, len(step.lengths) * heads * (value_width // scan_sizes["tile_values"]),
         asking, adding, far, near, updates, fading, states, outputs, table, heads, states.stride(0),
-        tile_values=tile_values, **sizes,
+        **scan_sizes, **sizes,
     )  # fmt: skip
     return outputs
 
@@ -203,11 +211,15 @@ def scan_kernel(
     freeze = tl.load(row + 4)
     boundary = tl.load(row + 5)
     rows = tl.arange(0, chunk)
-    key_column = tl.arange(0, width)
+    half: tl.constexpr = width // 2  # in two halves, of which fewer registers are needed at a time
+    key_column = tl.arange(0, half)
     column = (tl.program_id(0) % tiles) * tile_values + tl.arange(0, tile_values)
-    place = head * (width * value_width) + key_column[:, None] * value_width + column[None, :]
+    low = head * (width * value_width) + key_column[:, None] * value_width + column[None, :]
+    high = low + half * value_width
     size = heads * width * value_width
-    state = tl.load(states + initial * slot_stride + place, mask=place < tl.where(initial >= 0, size, 0), other=0)
+    begun = tl.where(initial >= 0, size, 0)
+    state_low = tl.load(states + initial * slot_stride + low, mask=low < begun, other=0)
+    state_high = tl.load(states + initial * slot_stride + high, mask=high < begun, other=0)
     kind = asking.dtype.element_ty
     for number in range(0, ((length + chunk - 1) // chunk).to(tl.int32)):
         count = tl.minimum(length - number * chunk, chunk)
@@ -215,19 +227,31 @@ def scan_kernel(
         lines = (tl.load(row) + number * chunk + rows) * heads + head
         wide = lines[:, None] * width + key_column[None, :]
         narrow = lines[:, None] * value_width + column[None, :]
-        known = state.to(kind).to(operand)
-        asked = tl.load(asking + wide, mask=held, other=0).to(operand)
+        known_low = state_low.to(kind).to(operand)
+        known_high = state_high.to(kind).to(operand)
         update = tl.load(updates + narrow, mask=held, other=0).to(tl.float32)
-        update = (update - tl.dot(asked, known, input_precision=precision)).to(kind).to(operand)
+        asked = tl.load(asking + wide, mask=held, other=0).to(operand)
+        update -= tl.dot(asked, known_low, input_precision=precision)
+        asked = tl.load(asking + half + wide, mask=held, other=0).to(operand)
+        update -= tl.dot(asked, known_high, input_precision=precision)
+        update = update.to(kind).to(operand)
         asked = tl.load(far + wide, mask=held, other=0).to(operand)
-        output = tl.dot(asked, known, input_precision=precision)
+        output = tl.dot(asked, known_low, input_precision=precision)
+        asked = tl.load(far + half + wide, mask=held, other=0).to(operand)
+        output += tl.dot(asked, known_high, input_precision=precision)
         asked = tl.load(near + lines[:, None] * chunk + rows[None, :], mask=held, other=0).to(operand)
         output += tl.dot(asked, update, input_precision=precision)
         tl.store(outputs + narrow, output.to(kind), mask=held)
-        added = tl.load(adding + wide, mask=held, other=0).to(operand)
-        state *= tl.load(fading + (tl.load(row) + number * chunk) * heads + head)
-        state += tl.dot(tl.trans(added), update, input_precision=precision)
+        kept = tl.load(fading + (tl.load(row) + number * chunk) * heads + head)
+        added = tl.trans(tl.load(adding + wide, mask=held, other=0).to(operand))
+        state_low = state_low * kept + tl.dot(added, update, input_precision=precision)
+        added = tl.trans(tl.load(adding + half + wide, mask=held, other=0).to(operand))
+        state_high = state_high * kept + tl.dot(added, update, input_precision=precision)
         if number * chunk + count == boundary:
-            tl.store(states + freeze * slot_stride + place, state, mask=place < tl.where(freeze >= 0, size, 0))
+            frozen = tl.where(freeze >= 0, size, 0)
+            tl.store(states + freeze * slot_stride + low, state_low, mask=low < frozen)
+            tl.store(states + freeze * slot_stride + high, state_high, mask=high < frozen)
     tl.debug_barrier()  # the live slot may be the one that other threads of this program read above
-    tl.store(states + tl.load(row + 3) * slot_stride + place, state)
+    live = tl.load(row + 3) * slot_stride
+    tl.store(states + live + low, state_low)
+    tl.store(states + live + high, state_high)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-WIDTHS = {16, 32, 64, 128, 256}
-"""The widths of keys and values that the kernels can cut into tiles."""
+WIDTHS = {32, 64, 128}
+"""The widths of keys and values that the kernels can cut into tiles: those of the public models, and two below."""
 
 
 @dataclass(frozen=True)

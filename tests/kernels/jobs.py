@@ -2,7 +2,12 @@
 
 from dataclasses import replace
 
+import torch
+
 from milepost.kernels.aot import Job
+from milepost.kernels.delta import CHUNK, sizes_for
+
+KINDS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 MOVES = {
     "tile_words": 1024,
@@ -41,7 +46,14 @@ def _rule(module: str, kernel: str, pointers: dict[str, str], numbers: str, cons
 
 
 def _dots(kind: str, precision: str) -> dict[str, object]:
-    return {"chunk": 64, "precision": precision, "operand": {"fp32": "float32", "bf16": "bfloat16"}[kind]}
+    return {"chunk": CHUNK, "precision": precision, "operand": {"fp32": "float32", "bf16": "bfloat16"}[kind]}
+
+
+def _sized(job: Job, sizes: dict[str, int]) -> Job:
+    """With the tiles and warps of a launch."""
+    options = {name: size for name, size in sizes.items() if name.startswith("num_")}
+    constants = {name: size for name, size in sizes.items() if not name.startswith("num_")}
+    return replace(job, constants={**job.constants, **constants}, options=options)
 
 
 PREPARED = ("asking", "adding", "far", "near", "updates")
@@ -52,13 +64,15 @@ def prepare(kind: str, precision: str) -> Job:
     pointers = dict.fromkeys(("queries", "keys", "values", "decays", "betas", *PREPARED), f"*{kind}")
     pointers |= dict.fromkeys(("rates", "biases", "fading"), "*fp32")
     numbers = "requests heads heads_per_key query_stride key_stride value_stride decay_stride beta_stride scale"
-    return _rule("delta", "prepare_kernel", pointers, numbers, {"tile_width": 64, **_dots(kind, precision)})
+    job = _rule("delta", "prepare_kernel", pointers, numbers, _dots(kind, precision))
+    return _sized(job, sizes_for(KINDS[kind], 128, 128)[0])
 
 
 def scan(kind: str, precision: str) -> Job:
     """Of 32 heads of 128 x 128."""
     pointers = dict.fromkeys((*PREPARED, "outputs"), f"*{kind}") | dict.fromkeys(("fading", "states"), "*fp32")
-    return _rule("delta", "scan_kernel", pointers, "heads slot_stride", {"tile_values": 32, **_dots(kind, precision)})
+    job = _rule("delta", "scan_kernel", pointers, "heads slot_stride", _dots(kind, precision))
+    return _sized(job, sizes_for(KINDS[kind], 128, 128)[1])
 
 
 def decode(kind: str) -> Job:
