@@ -104,9 +104,10 @@ class PrefixIndex:
 
         StaleMatch where the match is no longer true.
         """
-        if match.tree is not self.tree or self.refresh(match) is not match:
+        tree = self.tree
+        if match.tree is not tree or (match.generation != tree.generation and self.refresh(match) is not match):
             raise StaleMatch("another index gave the match, or what it saw has changed since: refresh it first")
-        tree, lease = self.tree, Lease(self, match.namespace, len(match.tokens) // TOKEN_BYTES, match.branch)
+        lease = Lease(self, match.namespace, len(match.tokens) // TOKEN_BYTES, match.branch)
         self.leases.add(lease)
         if match.edge is not None:
             edge, end = match.edge, match.end
@@ -124,11 +125,7 @@ class PrefixIndex:
         Its cell is returned where a reset has forgotten it and nobody else reads it.
         """
         self.must_be_leased(lease)
-        snapshot, lease.snapshot = lease.snapshot, None
-        if snapshot is None or not self.tree.release_snapshot(snapshot):
-            return []
-        self.tree.held_states.discard(snapshot.cell)
-        return [(RECURRENT, snapshot.cell)]
+        return [] if lease.snapshot is None else self._release_snapshot(lease)
 
     def release(self, lease: Lease) -> GivenUp:
         """End a lease; return what a reset forgot and nobody else reads: pages, the deepest first, then the state."""
@@ -142,9 +139,17 @@ class PrefixIndex:
                 given_up = [(FULL, cell) for cell in freed]
             else:
                 self.tree.leave(edge, lease.end)
-        given_up += self.release_state(lease)
+        if lease.snapshot is not None:
+            given_up += self._release_snapshot(lease)
         self.leases.remove(lease)
         return given_up
+
+    def _release_snapshot(self, lease: Lease) -> GivenUp:
+        snapshot, lease.snapshot = lease.snapshot, None
+        if snapshot is None or not self.tree.release_snapshot(snapshot):
+            return []
+        self.tree.held_states.discard(snapshot.cell)
+        return [(RECURRENT, snapshot.cell)]
 
     def must_be_leased(self, lease: Lease) -> None:
         """Raise NotLeased unless a lease is open."""
@@ -229,8 +234,9 @@ class PrefixIndex:
 
         A page takes the snapshot at its end with it, which follows it in the list and is not counted.
         """
-        if any(kind not in KINDS or count < 0 for kind, count in counts.items()):
-            raise BadLength("counts start at 0, and kinds are full and recurrent")
+        for kind, count in counts.items():
+            if kind not in KINDS or count < 0:
+                raise BadLength(f"there is no eviction of {count} {kind}: counts start at 0, kinds are full, recurrent")
         self.tree.generation += 1
         given_up: GivenUp = []
         for kind, count in counts.items():

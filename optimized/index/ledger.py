@@ -46,15 +46,18 @@ class Ledger:
         edge.protected = pages
         self.evictable_pages -= more
         self.protected_pages += more
-        self.requeue(edge)
+        if not edge.live_children:
+            self.requeue(edge)
 
     def stand(self, edge: Edge, end: int) -> None:
         """Let a lease end at `end` on this edge; ancestors hear of it up to the first that was leased already."""
-        leased = edge.leased
-        if edge.readers is NO_READERS:
-            edge.readers = {}
-        edge.readers[end] = edge.readers.get(end, 0) + 1
-        self.protect(edge, max(edge.protected, end - edge.start))
+        readers, leased = edge.readers, edge.leased
+        if readers is NO_READERS:
+            edge.readers = {end: 1}
+        else:
+            readers[end] = readers.get(end, 0) + 1
+        if end - edge.start > edge.protected:
+            self.protect(edge, end - edge.start)
         while not leased and edge.parent is not edge:
             edge = edge.parent
             leased = edge.leased
@@ -157,7 +160,7 @@ class Ledger:
         if snapshot.leases == 1:
             self.evictable_snapshots -= 1
             self.protected_snapshots += 1
-            self.rank_snapshot(snapshot)
+            self.snapshot_queue.place(snapshot, snapshot.rank, 0)
 
     def release_snapshot(self, snapshot: Snapshot) -> bool:
         """Take a reader from a snapshot; true where a reset has forgotten it and this was the last one."""
