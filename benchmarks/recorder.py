@@ -21,7 +21,8 @@ from types import FunctionType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-ENGINES = ("vllm", "sglang", "freetoken")
+PARTS = ("vllm 16", "vllm 528", "sglang 16", "freetoken 16")
+"""Engines and their pages. vLLM gives hybrid models pages of hundreds of tokens; at 16 every 16th step changes a table."""
 ROUNDS, STEPS, WARM, REQUESTS, PROMPT = 9, 200, 20, 16, 2048
 
 Step = Callable[[], None]
@@ -46,7 +47,7 @@ def time_lines(folder: str) -> dict[str, float]:
     return {f"an open of {PROMPT:,} tokens": microseconds(opened, count)}
 
 
-def build_vllm() -> tuple[Any, Step]:
+def build_vllm(block: int) -> tuple[Any, Step]:
     """Return vLLM's scheduler with requests that decode from the first step on, and one step of it."""
     from milepost.conformance.adapters.vllm_engine import Settings, build_scheduler, make_request
     from milepost.conformance.adapters.vllm_loader import load
@@ -54,7 +55,6 @@ def build_vllm() -> tuple[Any, Step]:
     load()
     from vllm.v1.outputs import ModelRunnerOutput
 
-    block = int(os.environ.get("BLOCK", "16"))
     settings = Settings(block=block, state_block=block, blocks=128000 // block, budget=1 << 16, running=REQUESTS)
     scheduler = build_scheduler(settings)
     for number in range(REQUESTS):
@@ -71,7 +71,7 @@ def build_vllm() -> tuple[Any, Step]:
     return scheduler, step
 
 
-def build_freetoken() -> tuple[Any, Step]:
+def build_freetoken(page: int) -> tuple[Any, Step]:
     """Return FreeToken's scheduler with requests that decode, and one iteration of its loop."""
     import torch
     from freetoken.core import SamplingParams
@@ -79,7 +79,7 @@ def build_freetoken() -> tuple[Any, Step]:
     from freetoken_drive import SIZES, Loop
 
     room = (PROMPT + STEPS + WARM + 64) * REQUESTS
-    sizes = {"page": 16, "chunk": 64, "tokens": room, "slots": 8 * REQUESTS, "running": REQUESTS, "budget": 1 << 16}
+    sizes = {"page": page, "chunk": 64, "tokens": room, "slots": 8 * REQUESTS, "running": REQUESTS, "budget": 1 << 16}
     loop, data = Loop(1, {**SIZES, **sizes}), None
     asked = SamplingParams(max_tokens=1 << 20, ignore_eos=True)
     messages = [
@@ -97,12 +97,12 @@ def build_freetoken() -> tuple[Any, Step]:
     return loop, step
 
 
-def build_sglang() -> tuple[Any, Step]:
+def build_sglang(page: int) -> tuple[Any, Step]:
     """Return SGLang's scheduler with requests that decode, and one pass of its event loop."""
     from sglang_drive import SIZES, make_loop
 
     room = (PROMPT + STEPS + WARM + 64) * REQUESTS
-    sizes = {"page": 16, "chunk": 64, "tokens": room, "slots": 8 * REQUESTS, "rows": REQUESTS, "budget": PROMPT}
+    sizes = {"page": page, "chunk": 64, "tokens": room, "slots": 8 * REQUESTS, "rows": REQUESTS, "budget": PROMPT}
     loop = make_loop()(1, {**SIZES, **sizes})
     for number in range(REQUESTS):
         tokens = tuple(range(number, number + PROMPT))
@@ -119,7 +119,7 @@ def build_sglang() -> tuple[Any, Step]:
     return loop, lambda: loop.run(STEPS)
 
 
-BUILDERS: dict[str, Callable[[], tuple[Any, Step]]] = {
+BUILDERS: dict[str, Callable[[int], tuple[Any, Step]]] = {
     "vllm": build_vllm, "sglang": build_sglang, "freetoken": build_freetoken,
 }
 
@@ -141,14 +141,16 @@ def watched_methods(engine: str) -> list[tuple[Any, str, Any, Any]]:
     return found
 
 
-def time_engine(engine: str, folder: str) -> dict[str, float]:
+def time_engine(part: str, folder: str) -> dict[str, float]:
     """Time an engine's scheduling with and without the recorder, in turns: decoding, one token a request and step."""
     import milepost_record
+
+    engine, _, page = part.partition(" ")
 
     def run(recorded: bool) -> float:
         for owner, name, watching, own in methods:
             setattr(owner, name, watching if recorded else own)
-        scheduler, step = BUILDERS[engine]()
+        scheduler, step = BUILDERS[engine](int(page))
         if recorded:
             assert milepost_record.attach(scheduler, folder)
             methods[:] = watched_methods(engine)
@@ -164,10 +166,10 @@ def time_engine(engine: str, folder: str) -> dict[str, float]:
     run(True)
     pairs = [(run(False), run(True)) for _ in range(ROUNDS)]
     return {
-        f"{engine} alone": statistics.median(one for one, _ in pairs),
-        f"{engine} recorded": statistics.median(two for _, two in pairs),
-        f"{engine}, the difference in a pair": round(statistics.median(two - one for one, two in pairs), 2),
-        f"{engine}, recorded to alone": round(statistics.median(two / one for one, two in pairs), 3),
+        f"{part}, alone": statistics.median(one for one, _ in pairs),
+        f"{part}, recorded": statistics.median(two for _, two in pairs),
+        f"{part}, the difference in a pair": round(statistics.median(two - one for one, two in pairs), 2),
+        f"{part}, recorded to alone": round(statistics.median(two / one for one, two in pairs), 3),
     }
 
 
@@ -187,14 +189,15 @@ def _in_environment(python: str, part: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] in ("lines", *ENGINES):
+    if len(sys.argv) > 1 and sys.argv[1] in ("lines", *PARTS):
         print(json.dumps(main(sys.argv[1])))
     else:
         figures = _in_environment(sys.executable, "lines")
-        for engine in ENGINES:
+        for part in PARTS:
+            engine = part.partition(" ")[0]
             peer = ROOT / ".peers" / engine / "bin" / "python"
             if peer.exists():
-                figures |= _in_environment(str(peer), engine)
+                figures |= _in_environment(str(peer), part)
             else:
                 print(f"{engine} is not installed beside the kit (`make peers`): it is left out", file=sys.stderr)
         for name, value in figures.items():

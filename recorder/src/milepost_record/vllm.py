@@ -161,7 +161,7 @@ class Recording:
     def _step(self, claim: Claim, start: int, stop: int) -> str:
         """Advance a claim; return the states that the kernel writes out inside it, by vLLM's own rule, as JSON."""
         frozen: list[str] = []
-        for part in claim.parts:
+        for part in claim.states:
             if part.group.exports:
                 offset, column = self._checkpoint(part.group, start, stop)
                 if column >= 0 and block_at(part.row, column):
@@ -210,9 +210,9 @@ class Recording:
     def _said(self, request: Any, claim: Claim) -> str:
         """Return what the engine has learnt of the request's answer since it was last asked."""
         known, claim.known = claim.known, request.num_tokens
-        if known == claim.known:
-            return ""
-        return self.trace.said(request.all_token_ids[known : claim.known])
+        if known + 1 == claim.known:
+            return f',"said":[{self.digest_of[request.all_token_ids[known]]}]'
+        return self.trace.said(request.all_token_ids[known : claim.known]) if known < claim.known else ""
 
     def _unsee(self, name: str, rows: Sequence[Row]) -> None:
         """Note what a request outside of the trace was granted, and the states that it goes on to write."""
