@@ -84,7 +84,7 @@ EDITS = (
     Edit("a claimed snapshot can be evicted", Ledger, Ledger.rank_snapshot, "if snapshot.leases or", "if"),
     Edit("a snapshot is released for all its readers", Ledger, Ledger.release_snapshot,
          "snapshot.leases -= 1", "snapshot.leases = 0"),
-    Edit("a snapshot's claim does not end", PrefixIndex, PrefixIndex.release_state,
+    Edit("a snapshot's claim does not end", PrefixIndex, PrefixIndex._release_snapshot,
          "not self.tree.release_snapshot(snapshot)", "True"),
     # Publishing.
     Edit("duplicates are adopted under a step in flight", None, publishing.publish_pages,
