@@ -1,8 +1,9 @@
-"""`milepost prove`: the theorems about the rules, as a table."""
+"""`milepost prove`: the theorems about the rules, as a table; or schedules that a solver finds."""
 
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,9 +22,28 @@ if TYPE_CHECKING:
 @click.option("--rlimit", type=click.IntRange(1), help="The solver's resources for each obligation.")
 @click.option("--seed", type=click.IntRange(0), help="The solver's seed.")
 @click.option("--teeth", is_flag=True, help="Take each row and guard out of the tables, and name what fails then.")
-def prove_command(names: tuple[str, ...], rlimit: int | None, seed: int | None, teeth: bool) -> int:
+@click.option("--goals", is_flag=True, help="List the corners that --schedules aims at.")
+@click.option("--schedules", metavar="GOAL", default="", help="Find schedules that reach a goal, or 'all' goals.")
+@click.option("--page", type=click.IntRange(1, 64), help="With --schedules: tokens of a page.")
+@click.option("--chunk", type=click.IntRange(1, 64), help="With --schedules: tokens of a chunk.")
+@click.option("--pools", metavar="kv=N,state=N", default="", help="With --schedules: cells of each pool.")
+@click.option("--count", type=click.IntRange(1, 1000), default=1, help="With --schedules: how many different ones.")
+@click.option("--write", "folder", type=click.Path(path_type=Path), default=Path(".milepost/schedules"),
+              help="With --schedules: the folder to write to.")
+def prove_command(
+    names: tuple[str, ...], rlimit: int | None, seed: int | None, teeth: bool, goals: bool, schedules: str,
+    page: int | None, chunk: int | None, pools: str, count: int, folder: Path,
+) -> int:
     """Prove the theorems about the rules; exit 1 on anything but proved."""
     require_solver()
+    if goals or schedules:
+        if teeth or names or rlimit or seed is not None:
+            raise UsageError("--goals and --schedules prove nothing: leave the options of theorems out")
+        from milepost.cli.goals import find_schedules, list_goals
+
+        return list_goals() if goals else find_schedules(schedules, page, chunk, pools, count, folder)
+    if page or chunk or pools:
+        raise UsageError("--page, --chunk and --pools belong to --schedules")
     if teeth and (names or rlimit or seed is not None):
         raise UsageError("--teeth looks at every theorem with its own effort: leave the other options out")
     from milepost.proofs.prover import RESOURCES, SEED

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from milepost.conformance.goal_marks import Scene, mark
+from milepost.conformance.goal_marks import GOAL_MARKS, GoalObserver, Scene, mark
 from milepost.spec.answers import Evicted, Frozen, Grant, Refused
 from milepost.spec.operations import Close, Evict, Extend, Freeze, Land, Open, Publish
 from milepost.spec.state import Claim
 from milepost.spec.words import NULL, Cell
+
+__all__ = ["GOAL_MARKS", "GoalObserver"]
 
 GRANTS = (Extend, Freeze)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from difflib import get_close_matches
 from itertools import islice
 
 from milepost.proofs.schedules import GOALS, Goal
@@ -22,28 +23,25 @@ MOST_SCENES = 4_000_000
 REQUESTS = 3
 """Requests at a time."""
 
+TURNS = ("coprime", "dividing", "equal")
+
+Progress = Callable[[int, int], None]
+
 
 class OutOfReach(ValueError):
     """Nothing was found, and the text says why in a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The schedules of a goal, and after how many of their operations it is reached."""
-
-    goal: Goal
-    order: Order
-    schedules: tuple[Schedule, ...]
-
-
 def find_goal(name: str) -> Goal:
     """Return the goal called `name`; OutOfReach where there is none."""
     if name not in GOALS:
-        raise OutOfReach(f"there is no goal '{name}'; there are {', '.join(GOALS)}")
+        near = get_close_matches(name, GOALS, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else "--goals lists them"
+        raise OutOfReach(f"there is no goal '{name}'; {hint}")
     return GOALS[name]
 
 
-def search(goals: list[Goal], slots: int, progress: Callable[[int, int], None] | None = None) -> dict[str, Order]:
+def search(goals: Iterable[Goal], slots: int, progress: Progress | None = None) -> dict[str, Order]:
     """Return the shortest order to each goal that is within reach; `progress` gets each depth and its scenes."""
     one = Search(Scope(REQUESTS, slots), goals)
     while one.wanted and one.frontier and one.depth < DEEPEST and len(one.parents) < MOST_SCENES:
@@ -53,28 +51,36 @@ def search(goals: list[Goal], slots: int, progress: Callable[[int, int], None] |
     return one.found
 
 
-def find(
-    name: str, sizes: Sizes, slots: int | None = None, count: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> Found:
-    """Return up to `count` different schedules of a goal; OutOfReach where there is none."""
-    goal = find_goal(name)
-    slots = slots or goal.slots
-    order = search([goal], slots, progress).get(name)
+def search_each(goals: Iterable[Goal], slots: int | None, progress: Progress | None = None) -> dict[str, Order]:
+    """Search with a number of slots, or for each goal with the fewest that reach it in a few moves."""
+    found: dict[str, Order] = {}
+    counted = [(slots or goal.slots, goal) for goal in goals]
+    for count in sorted({count for count, _ in counted}):
+        found |= search([goal for one, goal in counted if one == count], count, progress)
+    return found
+
+
+def usual_sizes(goal: Goal) -> Sizes:
+    """Return what the corpus has: page and chunk coprime, one dividing the other, or equal, goal by goal in turn."""
+    turn = list(GOALS).index(goal.name)
+    return Sizes(relation=TURNS[turn % len(TURNS)])
+
+
+def schedules_of(goal: Goal, order: Order | None, sizes: Sizes, count: int = 1) -> list[Schedule]:
+    """Return up to `count` different schedules of a goal; OutOfReach where it has no order, or no numbers fit."""
     if order is None:
-        raise OutOfReach(
-            f"no {DEEPEST} operations of {REQUESTS} requests at a time over {slots} slots reach {name}; "
-            f"{goal.slots} slots do"
-        )
-    schedules = tuple(islice(write_all(order, sizes), count))
+        raise OutOfReach(f"{DEEPEST} operations of {REQUESTS} requests at a time do not reach {goal.name} with so many "
+                         f"slots; with {goal.slots} they do")
+    found = islice(find_numbers(order, sizes), count)
+    schedules = [_numbered(write(order, numbers), number) for number, numbers in enumerate(found, 1)]
     if not schedules:
-        raise OutOfReach(f"no lengths of prompts reach {name} with {_asked(sizes)}")
-    return Found(goal, order, schedules)
+        raise OutOfReach(f"no lengths of prompts reach {goal.name} with {_asked(sizes)}")
+    return schedules
 
 
-def write_all(order: Order, sizes: Sizes) -> Iterator[Schedule]:
-    """Yield a schedule for each set of numbers that makes an order real."""
-    return (write(order, numbers) for numbers in find_numbers(order, sizes))
+def _numbered(schedule: Schedule, number: int) -> Schedule:
+    name = schedule.header.id if number == 1 else f"{schedule.header.id}-{number}"
+    return replace(schedule, header=replace(schedule.header, id=name))
 
 
 def _asked(sizes: Sizes) -> str:

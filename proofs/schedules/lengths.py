@@ -89,7 +89,10 @@ class _Unknowns:
 
 
 def find_numbers(order: Order, sizes: Sizes) -> Iterator[Numbers]:
-    """Yield different numbers that make an order real; none where there are none. Undecided beyond the effort."""
+    """Yield different numbers that make an order real, other sizes first, none where there are none.
+
+    Undecided beyond the effort.
+    """
     steps = tell(order)
     unknowns = _Unknowns()
     for name, prompt in prompts(steps).items():
@@ -101,26 +104,29 @@ def find_numbers(order: Order, sizes: Sizes) -> Iterator[Numbers]:
     if "E" in prompts(steps).values():  # it freezes at the last boundary before its end, which is to be the first
         unknowns.neighbours = True
     solver.add(_geometry(unknowns, sizes), *_room(unknowns, steps, full=order.goal.full))
-    while (model := _smallest(solver, unknowns)) is not None:
+    new_sizes: list[Any] = []
+    while (model := _smallest(solver, unknowns, new_sizes) or _smallest(solver, unknowns, [])) is not None:
         numbers = _read(model, unknowns)
         yield numbers
-        solver.add(_differs(unknowns, numbers))
+        same_sizes, same_tails = _same(unknowns, numbers)
+        new_sizes.append(z3.Not(same_sizes))
+        solver.add(z3.Not(z3.And(same_sizes, same_tails)))
 
 
-def _smallest(solver: Any, unknowns: _Unknowns) -> Any:
+def _smallest(solver: Any, unknowns: _Unknowns, assumed: list[Any]) -> Any:
     """Return a model with short prompts and, for those, the smallest pool; None where there is none."""
     model = None
     for most in (*SHORT, None):
         if model is None:
-            model = _model(solver, *([unknowns.boundaries[1] <= most] if most else []))
+            model = _model(solver, *assumed, *([unknowns.boundaries[1] <= most] if most else []))
     if model is None:
         return None
     numbers = _read(model, unknowns)
-    fixed = z3.Not(_differs(unknowns, numbers))
+    fixed = _same(unknowns, numbers)
     low, high = 1, numbers.pages
     while low < high:
         middle = (low + high) // 2
-        smaller = _model(solver, fixed, unknowns.pages <= middle)
+        smaller = _model(solver, *fixed, unknowns.pages <= middle)
         if smaller is None:
             low = middle + 1
         else:
@@ -241,9 +247,9 @@ def _read(model: Any, unknowns: _Unknowns) -> Numbers:
     )
 
 
-def _differs(unknowns: _Unknowns, numbers: Numbers) -> Any:
-    return z3.Or(
-        unknowns.page != numbers.page, unknowns.chunk != numbers.chunk,
-        *(term != value for term, value in zip(unknowns.boundaries, numbers.boundaries, strict=True)),
-        *(term != numbers.tails[name] for name, (term, _, _) in unknowns.tails.items()),
-    )
+def _same(unknowns: _Unknowns, numbers: Numbers) -> tuple[Any, Any]:
+    """Return what fixes page, chunk and boundaries, and what fixes the tails."""
+    first, second = unknowns.boundaries
+    sizes = z3.And(unknowns.page == numbers.page, unknowns.chunk == numbers.chunk,
+                   first == numbers.boundaries[0], second == numbers.boundaries[1])
+    return sizes, z3.And([term == numbers.tails[name] for name, (term, _, _) in unknowns.tails.items()])
