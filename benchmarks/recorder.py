@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("vllm 16", "vllm 528", "sglang 16", "freetoken 16")
-"""Engines and their pages. vLLM gives hybrid models pages of hundreds of tokens; at 16 every 16th step changes a table."""
+"""Engines and pages. vLLM gives hybrid models pages of hundreds of tokens; at 16 every 16th step changes tables."""
 ROUNDS, STEPS, WARM, REQUESTS, PROMPT = 9, 200, 20, 16, 2048
 
 Step = Callable[[], None]
