@@ -16,3 +16,7 @@ class UnknownRequest(CacheError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class BadPolicy(CacheError, ValueError):
+    """A freeze policy named a position where no step can leave a snapshot."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from milepost.optimized.declaration import KV, STATE
+from milepost.optimized.errors import BadPolicy
 from milepost.optimized.events import EventWriter
 from milepost.optimized.explaining import Counts, Skipped
 from milepost.optimized.index import FULL, RECURRENT, GivenUp, PrefixIndex, Published
@@ -95,6 +96,8 @@ class CellKeeper:
         if not points:
             return None
         point = points[-1]
+        if not lies_on(self.grid, point) or not plan.start < point <= plan.stop:
+            raise BadPolicy(f"no step over [{plan.start}, {plan.stop}) on a grid of {self.grid} freezes at {point}")
         if reason := self._obstacle(claim, point):
             self._skip(reason)
             return None
