@@ -78,6 +78,22 @@ def match(size: int) -> Measure:
     return once
 
 
+def match_tokens(size: int) -> Measure:
+    """index.match with a cap of 0: all tokens are compared, and there are no page ids to answer."""
+    tree = Tree()
+    ids = tree.conversation(size) + packed([1])
+    find = tree.index.match
+
+    def once() -> int:
+        started = perf_counter_ns()
+        found = find(ids, cap=0)
+        taken = perf_counter_ns() - started
+        assert found.kv_length == size
+        return taken
+
+    return once
+
+
 def first_match(size: int) -> Measure:
     """The same from a list of ints: packed into bytes, matched."""
     tree = Tree()
@@ -284,10 +300,9 @@ def tail(size: int) -> Measure:
 
 
 CASES: dict[str, Case] = {
-    "match": match, "first-match": first_match, "waiting": waiting, "waiting-changed": waiting_changed,
-    "decode": decode, "lease": lease, "append": append,
-    "append-index": append, "publish": publish, "evict-state": evict_state, "evict-page": evict_page,
-    "memory": memory, "tail": tail,
+    "match": match, "match-tokens": match_tokens, "first-match": first_match, "waiting": waiting,
+    "waiting-changed": waiting_changed, "decode": decode, "lease": lease, "append": append, "append-index": append,
+    "publish": publish, "evict-state": evict_state, "evict-page": evict_page, "memory": memory, "tail": tail,
 }
 
 if __name__ == "__main__":
