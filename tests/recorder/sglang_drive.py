@@ -12,6 +12,7 @@ import os
 import random
 import sys
 from collections import deque
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -86,7 +87,10 @@ def make_loop() -> Any:
             built = self.built = Engine(
                 Settings(**{name: sizes[name] for name in names}), sizes["tokens"], sizes["slots"], sizes["rows"]
             )
+            for name in ("copy_from", "clear_slots"):  # the adapter's own listeners: here nobody else watches
+                vars(built.pool.mamba_pool).pop(name)
             _fill(self, built, sizes, m)
+            self.due: dict[int, Callable[[], object]] = {}
 
         def __getattr__(self, name: str) -> Any:
             """Switch off, or leave empty, whatever was not built: a feature, a report, a connection."""
@@ -100,6 +104,7 @@ def make_loop() -> Any:
             """Bring requests, aborts and flushes: the event loop asks at the top of each iteration."""
             self.passes += 1
             self.gracefully_exit = self.passes > self.limit
+            self.due.pop(self.passes, lambda: None)()
             live = [one.rid for one in self.waiting_queue + self.running_batch.reqs]
             if self.random.random() < 0.5 and len(live) < 7:
                 self.waiting_queue.append(self.ask())
@@ -216,8 +221,7 @@ def main(seed: int, folder: str, edit: str = "") -> None:
     if events:
         listen(loop, events)
     if edit == "attach":
-        loop.run(40)
-        assert milepost_record.attach(loop, folder, salt=b"test")
+        loop.due[40] = lambda: milepost_record.attach(loop, folder, salt=b"test")
     if edit == "crash":
         from milepost_record.sglang import Recording
 
