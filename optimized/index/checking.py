@@ -81,16 +81,17 @@ def check(index: PrefixIndex) -> None:
 
 def _check_shape(tree: Tree, edge: Edge) -> None:
     at, size = f"edge at page {edge.start}", tree.page_bytes
-    demand(len(edge.tokens) == len(edge.stamps) * size, "an edge has the tokens of its pages", at)
+    if edge.parent is not edge:
+        demand(edge.stamps, "no edge is empty", at)
+        demand(len(edge.children) != 1, "a node stands only where contexts branch", at)
+        demand(len(edge.first) == size, "an edge has a first page", at)
+        demand(len(edge.rest) == (len(edge.stamps) - 1) * size, "an edge has the tokens of its pages", at)
     demand(len(edge.cells) <= len(edge.stamps), "an edge has no more cells than pages", at)
     for first, child in edge.children.items():
         demand(child.parent is edge, "a child knows its parent", at)
         demand(child.start == edge.start + len(edge.stamps), "a child begins where its parent ends", at)
-        demand(child.tokens[:size] == first, "a child is found by its first page", at)
+        demand(child.first is first, "a child is found by its first page", at)
         demand(not child.cells or len(edge.cells) == len(edge.stamps), "no real page follows a ghost", at)
-    if edge.parent is not edge:
-        demand(edge.stamps, "no edge is empty", at)
-        demand(len(edge.children) != 1, "a node stands only where contexts branch", at)
     live = sum(1 for child in edge.children.values() if child.cells)
     demand(edge.live_children == live, "children with real pages are counted", at)
     marked = sum(child.marked for child in edge.children.values())

@@ -1,7 +1,8 @@
 """The tree's parts: edges with runs of pages, and snapshots that stand on them as marks.
 
 An edge has the tokens of all its pages: first the real ones, whose cells it has, then the ghosts, of which only the
-tokens are left. Positions are absolute and count pages from token 0, so that they survive splits and merges.
+tokens are left. The first page is what its parent finds it by, and is stored only so. Positions are absolute and count
+pages from token 0, so that they survive splits and merges.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Hashable
 from operator import attrgetter
+
+from milepost.optimized.index.comparing import common_pages
 
 NOWHERE = sys.maxsize
 """The start of an edge that is no longer in a tree: whoever still names it climbs to its parent, and is right."""
@@ -39,7 +42,7 @@ class Snapshot:
 
 
 class Edge:
-    """A run of pages between two points where contexts branch.
+    """A run of pages between two points where contexts branch: the `first`, and the `rest` in one piece.
 
     `cells` are the real pages, `stamps` has all: a page's last use, or for a ghost the time of its eviction.
     `readers` counts the leases that end on this edge by where they end; `leased_children`, `live_children` and
@@ -48,14 +51,15 @@ class Edge:
     """
 
     __slots__ = (
-        "cells", "children", "leased_children", "live_children", "marked_children", "marks", "parent", "protected",
-        "queued", "rank", "readers", "stamps", "start", "tokens", "version",
+        "cells", "children", "first", "leased_children", "live_children", "marked_children", "marks", "parent",
+        "protected", "queued", "rank", "readers", "rest", "stamps", "start", "version",
     )  # fmt: skip
 
-    def __init__(self, parent: Edge | None, start: int, tokens: bytes | bytearray) -> None:
+    def __init__(self, parent: Edge | None, start: int, first: bytes, rest: bytes | bytearray) -> None:
         self.parent: Edge = parent or self  # a root is its own parent, so that nobody has to ask for None
         self.start = start
-        self.tokens = bytearray(tokens)
+        self.first = first
+        self.rest = bytearray(rest)
         self.cells: array[int] = array("i")
         self.stamps: array[int] = array("q")
         self.children = NO_CHILDREN
@@ -78,6 +82,16 @@ class Edge:
     def marked(self) -> bool:
         """Whether a snapshot stands on this edge or below."""
         return bool(self.marks) or self.marked_children > 0
+
+    def common_pages(self, run: bytes, at: int, skipped: int, pages: int) -> int:
+        """Return how many pages of run[at:] and of this edge behind `skipped` are the same, at most `pages`.
+
+        With nothing skipped the first page is the same: the edge was found by it.
+        """
+        size = len(self.first)
+        if skipped:
+            return common_pages(run, at, self.rest, (skipped - 1) * size, pages, size)
+        return 1 + common_pages(run, at + size, self.rest, 0, pages - 1, size)
 
     def demanded(self) -> int:
         """Return how many pages of this edge the leases need."""
@@ -102,7 +116,7 @@ class Root(Edge):
     __slots__ = ("namespace",)
 
     def __init__(self, namespace: Hashable) -> None:
-        super().__init__(None, 0, b"")
+        super().__init__(None, 0, b"", b"")
         self.namespace = namespace
 
 

@@ -115,8 +115,9 @@ class Ledger:
         snapshot = Snapshot(cell, edge, end, self.tick())
         marked = edge.marked
         if edge.marks is NO_MARKS:
-            edge.marks = []
-        insort(edge.marks, snapshot, key=END)
+            edge.marks = [snapshot]
+        else:
+            insort(edge.marks, snapshot, key=END)
         edge.version = self.generation
         self.evictable_snapshots += 1
         self.rank_snapshot(snapshot)

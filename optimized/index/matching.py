@@ -105,11 +105,12 @@ def _walk(tree: Tree, match: Match) -> int:
     children = root.children
     while (edge := children.get(run[at : at + size])) is not None:
         path.append(edge)
-        tokens = edge.tokens
-        if not run.startswith(tokens, at):
+        at += size
+        rest = edge.rest
+        if not run.startswith(rest, at):
             match.stops_inside = match.follows = True
-            return at + common_pages(run, at, tokens, 0, len(tokens), size) * size
-        at += len(tokens)
+            return at + common_pages(run, at, rest, 0, len(rest), size) * size
+        at += len(rest)
         children = edge.children
     match.follows = children is not NO_CHILDREN
     return at
@@ -170,7 +171,7 @@ def seek(tree: Tree, edge: Edge, end: int, run: bytes, at: int, target: int) -> 
                 return None
             edge, skipped = child, 0
         pages = min(target - end, len(edge.stamps) - skipped)
-        if common_pages(run, at, edge.tokens, skipped * size, pages, size) < pages:
+        if edge.common_pages(run, at, skipped, pages) < pages:
             return None
         end, at = end + pages, at + pages * size
     return edge if target <= edge.live_end else None

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from milepost.optimized.index.answers import PagesStored, Published, StateStored
-from milepost.optimized.index.comparing import common_pages
 from milepost.optimized.index.edge import Edge, holder
 from milepost.optimized.index.leases import Lease
 from milepost.optimized.index.matching import seek
@@ -36,7 +35,7 @@ def publish_pages(tree: Tree, lease: Lease, offer: Offer, published: Published) 
                 end += count - done
                 break
             edge, skipped = child, 0
-        same = common_pages(run, at, edge.tokens, skipped * size, count - done, size)
+        same = edge.common_pages(run, at, skipped, count - done)
         real = min(same, max(0, len(edge.cells) - skipped))
         if real and not adopt:
             published.blocked = True

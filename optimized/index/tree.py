@@ -37,21 +37,19 @@ class Tree(Ledger):
             root = self.roots[namespace] = Root(namespace)
         return root
 
-    def first_page(self, edge: Edge) -> bytes:
-        """Return what an edge is found by among its parent's children."""
-        return bytes(edge.tokens[: self.page_bytes])
-
     # Growing.
 
     def grow(self, edge: Edge, run: bytes, cells: Sequence[int]) -> Edge:
         """Add pages behind the end of an edge: to itself where it is a tip, else as a child; return who has them."""
         if edge.children is not NO_CHILDREN or edge.parent is edge:
-            parent, edge = edge, Edge(edge, edge.start + len(edge.stamps), run)
+            size, parent = self.page_bytes, edge
+            edge = Edge(parent, parent.start + len(parent.stamps), run[:size], run[size:])
             if parent.children is NO_CHILDREN:
-                parent.children = {}
-            parent.children[self.first_page(edge)] = edge
+                parent.children = {edge.first: edge}
+            else:
+                parent.children[edge.first] = edge
         else:
-            edge.tokens += run
+            edge.rest += run
         edge.stamps.extend(range(self.clock + 1, self.clock + 1 + len(cells)))
         self.clock += len(cells)
         self._put_cells(edge, cells)
@@ -80,8 +78,8 @@ class Tree(Ledger):
     def split(self, lower: Edge, end: int) -> Edge:
         """Cut an edge at `end`; return the new upper part. The object stays the lower part: it keeps the tip."""
         pages, size = end - lower.start, (end - lower.start) * self.page_bytes
-        upper = Edge(lower.parent, lower.start, lower.tokens[:size])
-        upper.parent.children[self.first_page(upper)] = upper
+        upper = Edge(lower.parent, lower.start, lower.first, lower.rest[: size - self.page_bytes])
+        upper.parent.children[upper.first] = upper
         upper.cells, lower.cells = lower.cells[:pages], lower.cells[pages:]
         upper.stamps, lower.stamps = lower.stamps[:pages], lower.stamps[pages:]
         upper.protected, lower.protected = min(lower.protected, pages), max(0, lower.protected - pages)
@@ -92,8 +90,9 @@ class Tree(Ledger):
         for mark in upper.marks:
             mark.edge = upper
         lower.parent, lower.start = upper, end
-        del lower.tokens[:size]
-        upper.children = {self.first_page(lower): lower}
+        lower.first = bytes(lower.rest[size - self.page_bytes : size])
+        del lower.rest[:size]
+        upper.children = {lower.first: lower}
         upper.live_children = int(len(lower.cells) > 0)
         upper.leased_children = int(lower.leased)
         upper.marked_children = int(lower.marked)
@@ -106,11 +105,12 @@ class Tree(Ledger):
         """Join an edge with its only child; the child stays, and whoever names the upper part is led to it."""
         (lower,) = upper.children.values()
         self.page_queue.place(upper, upper.rank, 0)
-        upper.parent.children[self.first_page(upper)] = lower
-        upper.tokens += lower.tokens
+        upper.parent.children[upper.first] = lower
+        upper.rest += lower.first
+        upper.rest += lower.rest
         upper.cells.extend(lower.cells)
         upper.stamps.extend(lower.stamps)
-        lower.tokens, lower.cells, lower.stamps = upper.tokens, upper.cells, upper.stamps
+        lower.first, lower.rest, lower.cells, lower.stamps = upper.first, upper.rest, upper.cells, upper.stamps
         lower.protected += upper.protected
         lower.marks = [*upper.marks, *lower.marks] or NO_MARKS
         lower.readers = {**upper.readers, **lower.readers} or NO_READERS
@@ -173,13 +173,13 @@ class Tree(Ledger):
         if len(edge.stamps) == 1:
             self._unhang(edge)
         edge.stamps.pop()
-        del edge.tokens[-self.page_bytes :]
+        del edge.rest[-self.page_bytes :]
         edge.version = self.generation
 
     def _unhang(self, edge: Edge) -> None:
         """Take an edge with one last ghost out of the tree; where a single sibling is left, nothing branches."""
         parent = edge.parent
-        del parent.children[self.first_page(edge)]
+        del parent.children[edge.first]
         edge.start = NOWHERE
         if isinstance(parent, Root):
             if not parent.children:
@@ -212,7 +212,7 @@ class Tree(Ledger):
     def _cut_down(self, edge: Edge) -> None:
         """Leave an edge nothing but the leased cells and who leases them; no child is named, so that all else goes."""
         del edge.cells[edge.protected :]
-        edge.tokens, edge.stamps = bytearray(), array("q")
+        edge.rest, edge.stamps = bytearray(), array("q")
         edge.children, edge.marks = NO_CHILDREN, NO_MARKS
         edge.live_children = edge.marked_children = edge.queued = 0
         edge.version = self.generation
