@@ -17,6 +17,8 @@ class Skipped:
     """The request's frozen slot is still being written by a step in flight."""
     NO_SLOT = "no-slot"
     """Every slot is held by somebody."""
+    TAKEN = "taken"
+    """Somebody else has given the entry its snapshot meanwhile."""
     NO_PAGE = "no-page"
     """No published page ends where the state does."""
     UNALIGNED = "unaligned"
