@@ -37,7 +37,7 @@ def dots(device: torch.device, kind: torch.dtype) -> dict[str, object]:
 def sizes_for(kind: torch.dtype, width: int, value_width: int) -> tuple[dict[str, int], dict[str, int]]:
     """Tiles and warps of the two kernels: float32 in three parts needs twice the registers, and more."""
     if kind == torch.float32:
-        prepare_sizes = {"tile_width": min(32, width, value_width), "num_warps": 8, "num_stages": 1}
+        prepare_sizes = {"tile_width": 16, "num_warps": 8, "num_stages": 1}
         return prepare_sizes, {"tile_values": 16, "num_warps": 8, "num_stages": 1}
     prepare_sizes = {"tile_width": min(64, width, value_width), "num_warps": 4, "num_stages": 1}
     return prepare_sizes, {"tile_values": min(32, value_width), "num_warps": 4, "num_stages": 2}
