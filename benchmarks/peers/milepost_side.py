@@ -78,22 +78,6 @@ def match(size: int) -> Measure:
     return once
 
 
-def match_tokens(size: int) -> Measure:
-    """index.match with a cap of 0: all tokens are compared, and there are no page ids to answer."""
-    tree = Tree()
-    ids = tree.conversation(size) + packed([1])
-    find = tree.index.match
-
-    def once() -> int:
-        started = perf_counter_ns()
-        found = find(ids, cap=0)
-        taken = perf_counter_ns() - started
-        assert found.kv_length == size
-        return taken
-
-    return once
-
-
 def first_match(size: int) -> Measure:
     """The same from a list of ints: packed into bytes, matched."""
     tree = Tree()
@@ -128,11 +112,11 @@ def waiting(size: int) -> Measure:
 
 
 def waiting_changed(size: int) -> Measure:
-    """index.refresh_all of the same queue after a step in which another request has published and one state went."""
+    """The same after a step in which another request has published a context and the least recent state was evicted."""
     length = 131_072
     tree = Tree()
-    ids = tree.conversation(length)
     tree.leaves(500)
+    ids = tree.conversation(length)
     queue = [tree.index.match(ids + packed(tokens(PAGE, 5000 + number))) for number in range(size)]
     numbers = count(500)
 
@@ -300,7 +284,7 @@ def tail(size: int) -> Measure:
 
 
 CASES: dict[str, Case] = {
-    "match": match, "match-tokens": match_tokens, "first-match": first_match, "waiting": waiting,
+    "match": match, "match-tokens": match, "first-match": first_match, "waiting": waiting,
     "waiting-changed": waiting_changed, "decode": decode, "lease": lease, "append": append, "append-index": append,
     "publish": publish, "evict-state": evict_state, "evict-page": evict_page, "memory": memory, "tail": tail,
 }

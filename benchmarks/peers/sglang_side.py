@@ -128,11 +128,11 @@ def waiting(size: int) -> Measure:
 
 
 def waiting_changed(size: int) -> Measure:
-    """The same after a step in which another request has published a context and one state was evicted."""
+    """The same after a step in which another request has published a context and the least recent state was evicted."""
     length = 131_072
     tree = Tree(2 * length + 200 * TURN, 1400)
-    ids = tree.conversation(length)
     tree.leaves(500)
+    ids = tree.conversation(length)
     policy = tree.engine.m.schedule_policy.SchedulePolicy("lpm", tree.cache, False, False, False)
     queue = [
         tree.engine.new_request(f"w{number}", (*ids, *tokens(PAGE, 5000 + number)), None, None)
