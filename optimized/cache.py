@@ -14,7 +14,7 @@ from milepost.optimized.contents import ContentIds
 from milepost.optimized.declaration import KV, STATE, declare
 from milepost.optimized.errors import BadInput, UnknownRequest
 from milepost.optimized.events import EventWriter
-from milepost.optimized.explaining import Explanation, explain
+from milepost.optimized.explaining import Explanation, Lookup
 from milepost.optimized.index import FULL, RECURRENT, PrefixIndex
 from milepost.optimized.inventory import account, inventory, verify
 from milepost.optimized.keeping import CellKeeper
@@ -90,13 +90,13 @@ class PrefixCache(CellKeeper):
         lease = self.index.lease(match)
         self.opened += 1
         claim = self.requests[request] = Request(
-            request, self.opened, lease, bytearray(packed), dict(content), len(tokens),
-            explain(match, len(tokens), GROUPS), match.cells.tolist(),
+            request, self.opened, lease, bytearray(packed), dict(content),
+            Lookup(len(tokens), match.length, match.kv_length, match.branch, match.reasons), match.cells.tolist(),
         )
         self.names[claim.serial] = request
         claim.length = claim.landed = match.length
         claim.source = match.state if isinstance(match.state, int) else NULL
-        self.counts.found(claim.explanation)
+        self.counts.found(claim.lookup)
         return Hit(match.length, claim.table())
 
     def objection(self, tokens: int) -> str:
@@ -270,7 +270,7 @@ class PrefixCache(CellKeeper):
 
     def explain(self, request: str) -> Explanation:
         """Return what each group could have offered an open request, which one cut its hit, and what that cost."""
-        return self.request(request).explanation
+        return self.request(request).lookup.explain()
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return the KV events since the last call, of a cache built with `listens=True`; take them at each step."""
@@ -299,9 +299,6 @@ class PrefixCache(CellKeeper):
         if self._payloads is None:
             self._payloads = Payloads(self.memory)
         return self._payloads
-
-
-GROUPS = {FULL.value: KV, RECURRENT.value: STATE}
 
 
 def make(configuration: Configuration) -> PrefixCache:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from milepost.optimized.index import FULL, RECURRENT, Match, Reason
+from milepost.optimized.declaration import KV, STATE
+from milepost.optimized.index import FULL, RECURRENT, Reason
+from milepost.spec.words import GroupKind
 
 
 class Skipped:
@@ -59,15 +61,37 @@ class Explanation:
         return "; ".join(told)
 
 
-def explain(match: Match, prompt: int, names: dict[str, str]) -> Explanation:
-    """Return what a lookup found, for groups called `names` by kind."""
-    full, state = names[FULL.value], names[RECURRENT.value]
-    reasons = {full: match.reasons[FULL], state: match.reasons[RECURRENT]}
-    short = {group for group, reason in reasons.items() if reason != Reason.COMPLETE}
-    usable = min(match.kv_length, max(0, prompt - 1))
-    limited = state if state in short else full if full in short else ""
-    offers = {full: match.kv_length, state: match.length}
-    return Explanation(prompt, match.length, offers, reasons, limited, usable - match.length, match.branch)
+@dataclass(slots=True)
+class Lookup:
+    """What is kept of a match for as long as its request lives; explained only when somebody asks."""
+
+    prompt: int
+    hit: int
+    kv_length: int
+    branch: int
+    reasons: dict[GroupKind, str]
+
+    def explain(self) -> Explanation:
+        """Return it in words."""
+        short = [NAMES[kind] for kind, reason in self.reasons.items() if reason != Reason.COMPLETE]
+        return Explanation(
+            self.prompt,
+            self.hit,
+            offers={KV: self.kv_length, STATE: self.hit},
+            reasons={NAMES[kind]: reason for kind, reason in self.reasons.items()},
+            limited_by=STATE if STATE in short else "".join(short),
+            recomputed=self.recomputed,
+            branch=self.branch,
+        )
+
+    @property
+    def recomputed(self) -> int:
+        """Tokens whose KV is there beyond the hit, but for the last one, which is always computed."""
+        return min(self.kv_length, self.prompt - 1) - self.hit
+
+
+NAMES = {FULL: KV, RECURRENT: STATE}
+"""The groups by kind."""
 
 
 @dataclass(slots=True)
@@ -91,12 +115,12 @@ class Counts:
     evicted: Counter[str] = field(default_factory=Counter)
     published: Counter[str] = field(default_factory=Counter)
 
-    def found(self, explanation: Explanation) -> None:
+    def found(self, lookup: Lookup) -> None:
         """Count a lookup."""
         self.opens += 1
-        self.prompt_tokens += explanation.prompt
-        self.hit_tokens += explanation.hit
-        self.recomputed_tokens += explanation.recomputed
-        for group, reason in explanation.reasons.items():
+        self.prompt_tokens += lookup.prompt
+        self.hit_tokens += lookup.hit
+        self.recomputed_tokens += lookup.recomputed
+        for kind, reason in lookup.reasons.items():
             if reason != Reason.COMPLETE:
-                self.misses[group, reason] += 1
+                self.misses[NAMES[kind], reason] += 1

@@ -82,7 +82,7 @@ class CellKeeper:
             for _ in range(columns):
                 pages.append(self.pages.take(claim.serial, PRIVATE))
             if claim.live == NULL:
-                endpoint = claim.explanation.hit if claim.source != NULL else 0
+                endpoint = claim.lookup.hit if claim.source != NULL else 0
                 slots.append(self.slots.take(claim.serial, LIVE, endpoint))
             fresh = list(slots)
             plan.frozen = self.frozen_for(claim, plan, slots)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from milepost.optimized.declaration import KV, STATE
-from milepost.optimized.explaining import Explanation
+from milepost.optimized.explaining import Lookup
 from milepost.optimized.index import Lease
 from milepost.optimized.index.packing import TOKEN_BYTES
 from milepost.spec.answers import Pages, Slots, Table
@@ -44,8 +44,7 @@ class Request:
     lease: Lease
     tokens: bytearray
     content: Mapping[int, str]
-    prompt: int
-    explanation: Explanation
+    lookup: Lookup
     columns: list[int]
     source: int = NULL
     length: int = 0

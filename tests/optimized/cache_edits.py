@@ -86,7 +86,7 @@ CACHE_EDITS = (
     Edit("freed-slots-are-cleared-late", PrefixCache, PrefixCache.launch, PHASES,
          f"{PHASES} + (Phase(zeros=tuple((STATE, one) for one in self.slots.free[-1:])),)"),
     Edit("aborted-hit-keeps-its-lease", CellKeeper, CellKeeper.give_up, RELEASED,
-         f"claim.landed == claim.explanation.hit or {RELEASED}"),
+         f"claim.landed == claim.lookup.hit or {RELEASED}"),
     Edit("refused-extend-loses-its-slot", PrefixCache, PrefixCache.extend, NO_PAGE,
          'return (self.slots.free and self.slots.take(claim.serial, "live"), self._refused("extend", "no-page"))[1]'),
     Edit("frozen-slot-is-lost-at-close", CellKeeper, CellKeeper.give_up,
