@@ -35,7 +35,7 @@ class OutOfReach(ValueError):
 def find_goal(name: str) -> Goal:
     """Return the goal called `name`; OutOfReach where there is none."""
     if name not in GOALS:
-        near = get_close_matches(name, GOALS, n=3, cutoff=0.4)
+        near = get_close_matches(name, GOALS, n=3, cutoff=0.7)
         hint = f"did you mean {' or '.join(near)}?" if near else "--goals lists them"
         raise OutOfReach(f"there is no goal '{name}'; {hint}")
     return GOALS[name]

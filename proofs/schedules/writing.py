@@ -86,20 +86,23 @@ def _operation(
 
 
 def _aftermath(last: Step, names: dict[str, str], numbers: Numbers) -> Iterator[Operation]:
-    """End everybody, let each prefix be read once more, and drain."""
+    """Let everybody compute to the end and go, let each prefix be read once more, and drain."""
     requests = last.after.requests
     if last.after.shared["batch"]:
         yield Launch()
     for name, facts in requests.items():
+        length = numbers.length(name, names[name])
+        goal = "end" if PROMPTS[names[name]][2] else "len2"
+        if facts["open"] and not facts[goal]:
+            yield Extend(name, length)
         if facts["open"]:
             yield Close(name, keep=True)
-    if any(facts["older_flight"] or facts["newer_flight"] or facts["planned"] for facts in requests.values()):
-        yield Land()
-    if any(facts["newer_flight"] for facts in requests.values()):
-        yield Land()
-    deepest = sorted({path(prompt) for prompt in names.values()}, key=len)[::-1]
-    for number, way in enumerate(dict.fromkeys(way for way in deepest if len(way) == len(deepest[0]))):
-        yield from _reader(f"reader{number + 1}", way, numbers)
+    yield Land()
+    yield Land()
+    deepest = max(len(path(prompt)) for prompt in names.values())
+    ways = sorted({path(prompt) for prompt in names.values() if len(path(prompt)) == deepest})
+    for number, way in enumerate(ways, 1):
+        yield from _reader(f"reader{number}", way, numbers)
     yield Drain()
 
 
