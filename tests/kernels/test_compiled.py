@@ -57,12 +57,11 @@ def test_no_kernel_spills_or_asks_for_more_than_a_device_has(
         assert result.registers > 0, job.kernel
 
 
-@on_each
-def test_a_lost_divisibility_hint_shows_in_the_compiled_copy(target: str, tmp_path: Path) -> None:
+def test_a_lost_divisibility_hint_shows_in_the_compiled_copy_on_every_target(tmp_path: Path) -> None:
     edited = EDITS["the divisibility hint of the length lost"].write(tmp_path)
-    job = replace(jobs.on(jobs.move("copy"), target), module=str(edited))
-    (result,) = compiled([job], CACHE)
-    assert len(is_wide(job, result)) == 2
+    wanted = [replace(jobs.on(jobs.move("copy"), target), module=str(edited)) for target in TARGETS]
+    for job, result in zip(wanted, compiled(wanted, CACHE), strict=True):
+        assert len(is_wide(job, result)) == 2, job.target
 
 
 def test_a_spill_is_counted(tmp_path: Path) -> None:
