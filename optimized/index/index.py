@@ -130,6 +130,7 @@ class PrefixIndex:
     def release(self, lease: Lease) -> GivenUp:
         """End a lease; return what a reset forgot and nobody else reads: pages, the deepest first, then the state."""
         self.must_be_leased(lease)
+        self.leases.remove(lease)
         given_up: GivenUp = []
         if lease.edge is not None:
             edge = holder(lease.edge, lease.end)
@@ -141,7 +142,6 @@ class PrefixIndex:
                 self.tree.leave(edge, lease.end)
         if lease.snapshot is not None:
             given_up += self._release_snapshot(lease)
-        self.leases.remove(lease)
         return given_up
 
     def _release_snapshot(self, lease: Lease) -> GivenUp:

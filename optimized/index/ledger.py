@@ -79,9 +79,10 @@ class Ledger:
         left = edge.readers[end] - 1
         if left:
             edge.readers[end] = left
-        else:
+        elif len(edge.readers) > 1:
             del edge.readers[end]
-            edge.readers = edge.readers or NO_READERS
+        else:
+            edge.readers = NO_READERS
 
     def abandon(self, edge: Edge, end: int) -> list[int]:
         """End a lease in a tree that a reset has cut down to what is leased; return the pages freed, deepest first."""
