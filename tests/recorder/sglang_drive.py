@@ -1,8 +1,8 @@
 """Runs in SGLang's environment: its own event loop under a recorder, with requests that share prefixes.
 
-Usage: sglang_drive.py SEED FOLDER [EDIT]; SETTINGS holds the engine's options as JSON. The model is a stand-in that
-zeroes and copies states as the engine's model runner does before a forward, and says seeded tokens. Where EVENTS names
-a file, the KV events that SGLang publishes are written to it as a subscriber would write them.
+SETTINGS holds the engine's options as JSON. The model is a stand-in that zeroes and copies states as the engine's model
+runner does before a forward, and says seeded tokens. Where EVENTS names a file, the KV events that SGLang publishes are
+written to it as a subscriber would write them; PACKAGES is a folder in which its loader also looks for plug-ins.
 """
 
 import contextlib
@@ -205,19 +205,25 @@ def restore_the_first_state_always() -> None:
     ScheduleBatch._collect_deferred_mamba_cow_and_clear = edited
 
 
-def main(seed: int, folder: str, edit: str = "") -> None:
-    loop_class, events = make_loop(), os.environ.get("EVENTS")
+def prepare() -> None:
+    """Import what a drive needs."""
+    make_loop()
+
+
+def drive(seed: int, folder: str, edit: str) -> None:
+    events = os.environ.get("EVENTS")
     if events:
         modules().init_params = functools.partial(modules().init_params, enable_kv_cache_events=True)
     if edit == "plugin":
         from sglang.srt.plugins import load_plugins
 
+        sys.path.insert(0, os.environ["PACKAGES"])
         load_plugins()
     else:
         milepost_record.register_sglang()
     if edit == "fault":
         restore_the_first_state_always()
-    loop = loop_class(seed, {**SIZES, **json.loads(os.environ.get("SETTINGS", "{}"))})
+    loop = make_loop()(seed, {**SIZES, **json.loads(os.environ.get("SETTINGS", "{}"))})
     if events:
         listen(loop, events)
     if edit == "attach":
@@ -226,16 +232,5 @@ def main(seed: int, folder: str, edit: str = "") -> None:
         from milepost_record.sglang import Recording
 
         setattr(Recording, "_said", lambda recording, request, claim: 1 // 0)  # noqa: B010
-    if edit == "full":
-        from milepost_record.files import Files
-
-        def refuse(files: Any) -> None:
-            raise OSError("no space left on device")
-
-        setattr(Files, "_flush", refuse)  # noqa: B010
     loop.run(200)
     print(f"{loop.serial} requests")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), *sys.argv[2:])
