@@ -17,8 +17,8 @@ def test_schedules_are_found_replayed_and_written(milepost: Milepost, folder: Pa
                      "--count", "2", "--write", "found")
     assert ended.code == 0
     assert ended.out.splitlines() == [
-        f"found/goal.{GOAL}.jsonl: reached by operation 4 of 11, page 4, chunk 6, kv=20,state=4",
-        f"found/goal.{GOAL}-2.jsonl: reached by operation 4 of 11, page 4, chunk 6, kv=20,state=4",
+        f"found/goal.{GOAL}.jsonl: reached by operation 4 of 13, page 4, chunk 6, kv=20,state=4",
+        f"found/goal.{GOAL}-2.jsonl: reached by operation 4 of 13, page 4, chunk 6, kv=20,state=4",
     ]
     first, second = (read_schedule(folder / "found" / f"goal.{GOAL}{end}.jsonl") for end in ("", "-2"))
     assert first.header.pools == {"kv": 20, "state": 4}
