@@ -72,11 +72,11 @@ EDITS = (
          "below = min(len(self.marks), bisect_right(self.marks, end, key=END) + 1)"),
     # Leases.
     Edit("a lease is not counted above", Ledger, Ledger.stand, "while not leased", "while False"),
-    Edit("a release is not counted above", Ledger, Ledger.leave, "while not edge.leased", "while False"),
+    Edit("a release is not counted above", Ledger, Ledger.leave, "while not leased", "while False"),
     Edit("a lease protects one page too few", Ledger, Ledger.stand,
          "self.protect(edge, end - edge.start)", "self.protect(edge, end - edge.start - 1)"),
     Edit("a release unprotects the other readers", Ledger, Ledger.leave,
-         "self.protect(edge, edge.demanded())", "self.protect(edge, 0)"),
+         "edge.demanded() if leased else 0", "0"),
     Edit("protected pages stay evictable in the counts", Ledger, Ledger.protect,
          "self.evictable_pages -= more", "pass"),
     Edit("a hit is not made recent", PrefixIndex, PrefixIndex.lease, "= tree.tick()", "+= 0"),
