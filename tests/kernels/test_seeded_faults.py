@@ -47,7 +47,9 @@ def test_a_32_bit_offset_is_noticed(fault: str | None, passes: bool, tmp_path: P
     edit = EDITS[fault] if fault else Edit("copy", "def copy_twin", "def copy_twin")
     edit.write(tmp_path)
     program = "import copy_edited; from kernels.cell_checks import copies_far_away as c; c(copy_edited, 'interpret')"
-    folders = [str(tmp_path), str(Path(__file__).parents[1]), *filter(None, sys.path)]
+    tests = Path(__file__).parents[1]  # found by its folder's name, which the checkout's own `kernels` would hide
+    others = [path for path in sys.path if path and Path(path) != tests.parent]
+    folders = [str(tmp_path), str(tests), *others]
     command = [sys.executable, "-P", "-W", "ignore", "-c", program]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
