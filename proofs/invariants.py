@@ -103,6 +103,12 @@ def running(base: Background, world: World) -> dict[str, Term]:
     return {"a running request has its live slot": base.scope.every("Request", has_live)}
 
 
+def counted_from_zero(base: Background, world: World) -> dict[str, Term]:
+    """No count of leases is below zero."""
+    every = base.scope.every
+    return _both(world, lambda cells: every(cells.table, lambda cell: cells.leases(cell) >= 0), "not below zero")
+
+
 LEASED = {"Slot": ("protected",), "Page": ("shared",)}
 
 

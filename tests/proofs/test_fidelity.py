@@ -64,9 +64,11 @@ def in_python(table: str, row: Row, case: Case) -> Occupant | None:
     endpoint = case.facts.get("endpoint", 0)
     pool.occupants[0] = Occupant(case.state, case.owner, endpoint, case.leases)
     pool.in_flight[0] = case.facts.get("in_flight", 0)
+    before, free = replace(pool.occupants[0]), list(pool.free)
     try:
         METHODS.get(row.name, moved)(cells, row, case)
     except Violation:
+        assert pool.occupants[0] == before and pool.free == free, "a refused row changes nothing"
         return None
     return pool.occupants[0]
 
@@ -84,7 +86,6 @@ def occupied(cells: Cells, row: Row, case: Case) -> None:
 
 
 def vacated(cells: Cells, row: Row, case: Case) -> None:
-    cells.pool.free.clear()
     cells.vacate(row.name, 0, request=ACTOR)
 
 
