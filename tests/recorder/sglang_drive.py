@@ -94,7 +94,7 @@ def make_loop() -> Any:
                 vars(built.pool.mamba_pool).pop(name)
             _fill(self, built, sizes, m)
             self.due: dict[int, Callable[[], object]] = {}
-            self.retracted, self.stops = 0, {}
+            self.retracted, self.stops = 0, dict[str, int]()
             self.story = STORIES[sizes["story"][0]](self, *sizes["story"][1:]) if sizes["story"] else None
 
         def __getattr__(self, name: str) -> Any:
