@@ -35,7 +35,8 @@ def test_all_goals_are_listed_with_their_meaning(milepost: Milepost) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["freeze-at-both-ends"], "there is no goal 'freeze-at-both-ends'; did you mean freeze-at-both-ends-of-a-step?"),
+        (["own-copy-takes-an-entry"],
+         "there is no goal 'own-copy-takes-an-entry'; did you mean own-copy-takes-the-entry?"),
         (["x"], "there is no goal 'x'; --goals lists them"),
         ([GOAL, "--pools", "kv=2,kv=3"], "--pools kv=2,kv=3: write the cells of a pool, 1 to 64, as in kv=12,state=4"),
         ([GOAL, "--pools", "pages=2"], "--pools pages=2: write the cells of a pool, 1 to 64, as in kv=12,state=4"),
