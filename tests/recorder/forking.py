@@ -4,11 +4,15 @@ Usage: forking.py NAME, the module that drives the engine. An import of an engin
 drive is a process of its own, with its own edits of the engine, its own environment and a recorder that ends with it.
 """
 
+import atexit
 import json
 import os
 import signal
 import sys
+import traceback
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any, NoReturn
 
 LONGEST_SECONDS = 240
 
@@ -26,9 +30,22 @@ def main(name: str) -> None:
             with open(asked["printed"], "w") as file:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
-            drives.drive(asked["seed"], asked["folder"], asked["edit"])
-            return
+            _drive_and_end(drives.drive, asked)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def _drive_and_end(drive: Callable[[int, str, str], None], asked: dict[str, Any]) -> NoReturn:
+    """Drive, and end as a program ends, but for taking an imported engine apart: that takes longer than the drive."""
+    code = 1
+    try:
+        drive(asked["seed"], asked["folder"], asked["edit"])
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

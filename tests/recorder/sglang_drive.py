@@ -115,20 +115,13 @@ def make_loop() -> Any:
                 return
             live = [one.rid for one in self.waiting_queue + self.running_batch.reqs]
             if self.random.random() < 0.5 and len(live) < 7:
-                self.waiting_queue.append(self.ask())
+                self.waiting_queue.append(_ask(self))
             if live and self.random.random() < 0.04:
                 from sglang.srt.managers.io_struct import AbortReq
 
                 self.abort_request(AbortReq(rid=self.random.choice(live)))
             if self.random.random() < 0.02:
                 self.flush_cache(empty_cache=False)
-
-        def ask(self) -> Any:
-            roots = [[1] * 24, [1] * 16 + [2] * 16, [3] * 8]
-            tokens = self.random.choice(roots)
-            tokens = tokens + [self.random.randrange(4, 9) for _ in range(self.random.randrange(1, 20))]
-            salt = self.random.choice([None, None, "s"])
-            return self.request(tokens, self.random.randrange(1, self.longest), salt)
 
         def request(self, tokens: list[int], answer: int, salt: str | None = None) -> Any:
             self.serial += 1
@@ -152,6 +145,15 @@ def make_loop() -> Any:
             (self.event_loop_overlap if self.built.settings.overlap else self.event_loop_normal)()
 
     return Loop
+
+
+def _ask(loop: Any) -> Any:
+    """Return a seeded request that shares its beginning with others."""
+    roots = [[1] * 24, [1] * 16 + [2] * 16, [3] * 8]
+    tokens = loop.random.choice(roots)
+    tokens = tokens + [loop.random.randrange(4, 9) for _ in range(loop.random.randrange(1, 20))]
+    salt = loop.random.choice([None, None, "s"])
+    return loop.request(tokens, loop.random.randrange(1, loop.longest), salt)
 
 
 def _fill(loop: Any, built: Any, sizes: dict[str, Any], m: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +47,48 @@ def test_an_engine_as_it_is_records_no_fault(engine: str, settings: str, drives_
     assert checked.counted > 700
     assert hits(tmp_path) > 15
     assert (checked.header.capabilities.version, checked.header.partial) == (VERSIONS[engine], ())
+
+
+TIGHT = {"ratio": 0, "answer": 80, "slots": 60, "rows": 6}
+
+
+@SGLANG
+@pytest.mark.parametrize("settings", [
+    {**TIGHT, "tokens": 160},
+    {**TIGHT, "tokens": 240, "page": 16, "chunk": 16, "mixed": True, "core": "rust"},
+])
+def test_sglang_that_retracts_requests_records_no_fault(
+    settings: dict[str, object], drives_of: Begin, tmp_path: Path
+) -> None:
+    printed = drives_of("sglang").run(tmp_path, 4, SETTINGS=json.dumps(settings))
+    retracted = int(printed.rsplit(", ", 1)[1].split()[0])
+    assert retracted > 3
+    (checked,) = judged(tmp_path)
+    assert (checked.outcome.code, checked.stopped) == ("", "")
+    assert checked.counted > 700
+    assert hits(tmp_path) > retracted
+
+
+MIXED = {"mixed": True}
+CUT = {**MIXED, "page": 16, "chunk": 16, "tokens": 512, "budget": 32}
+
+
+@SGLANG
+@pytest.mark.parametrize(("settings", "story", "found"), [
+    ({}, ["first_decode_step_on_a_boundary"], "over-advanced"),
+    ({}, ["first_decode_step_on_a_boundary", 14], ""),
+    (MIXED, ["boundary_in_a_mixed_step"], "over-advanced"),
+    (MIXED, ["boundary_in_a_mixed_step", 21], ""),
+    (CUT, ["chunk_cut_inside_a_page"], "over-advanced"),
+    (CUT, ["chunk_cut_inside_a_page", 0], ""),
+])
+def test_sglangs_own_faults_are_seen_in_place_and_their_neighbours_are_none(
+    settings: dict[str, object], story: list[object], found: str, drives_of: Begin, tmp_path: Path
+) -> None:
+    drives_of("sglang").run(tmp_path, 1, SETTINGS=json.dumps({**settings, "core": "rust", "story": story}))
+    (checked,) = judged(tmp_path)
+    assert (checked.outcome.code, checked.stopped) == (found, "")
+    assert hits(tmp_path) == 1
 
 
 @BOTH
