@@ -3,8 +3,8 @@
 A recorder writes a table once and then what changed in it: `"changes": {"kv": [[column, page], ...]}` in a grant, and
 by request in other answers. A grant with neither has the table of before. Requests that go on by one token each share
 a line: `"op": "go-on"` with their names, what was said of each, and in `cells` the page that is new at the end of each
-one's first paged group, -1 for none; their kernels read the live slots of their tables. `said` are tokens that the engine has learnt
-of the request's answer; `unseen` are cells that requests outside of the trace were granted or write.
+one's first paged group, -1 for none; their kernels read the live slots of their tables. `said` are tokens that the
+engine has learnt of the request's answer; `unseen` are cells that requests outside of the trace were granted or write.
 """
 
 from __future__ import annotations
