@@ -125,7 +125,7 @@ class Recording:
             elif total > known:
                 told = ",".join([digest_of[token] for token in request.all_token_ids[known:total]])
             claim.known = total
-            go_on(claim.name, told)
+            go_on(claim.name, claim.length, told)
 
     def _admit(
         self, request: Any, count: int, length: int, hit: list[Row] | None, rows: list[Row], foreign: bool
