@@ -184,10 +184,11 @@ class Recording:
 
     def _initial(self, claim: Claim, start: int) -> str:
         """Return the slots that the kernel reads as JSON: a cold forward starts from zeros by itself."""
-        states = claim.states if start else ()
-        return ",".join(
-            f'"{part.group.name}":{block_at(part.row, part.group.column(claim.length)) or "null"}' for part in states
-        )
+        members = []
+        for part in claim.states if start else ():
+            block = block_at(part.row, part.group.column(claim.length))
+            members.append(f'"{part.group.name}":{block or "null"}')
+        return ",".join(members)
 
     # -- requests
 
