@@ -124,6 +124,8 @@ class Author:
         self.write(Extend(sketch.request, to, draft))
         sketch.asked = max(sketch.asked, min(to, len(sketch.stream)))
         sketch.in_flight = True
+        if draft and alone and self.chooser.chance(3, 4):
+            self.land()
 
     def next_stop(self, sketch: Sketch) -> int:
         """Choose how far to extend: the whole prompt, a boundary on the way, or a few decoded tokens."""

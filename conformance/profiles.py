@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from milepost.spec.capabilities import Capabilities
 from milepost.spec.words import GroupKind
 
-
 ENOUGH = 50
 """More occurrences than this are not asked for, however long the run: what is rare in one engine is still evidence."""
 

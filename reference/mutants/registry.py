@@ -70,6 +70,7 @@ class Unguarded(ReferenceCache):
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
         self.page_cells = UnguardedPages(self.page_cells.pool)
+        self.side_cells = {name: UnguardedPages(cells.pool) for name, cells in self.side_cells.items()}
         self.slot_cells = UnguardedSlots(self.slot_cells.pool)
 
     def declare(self) -> Capabilities:
