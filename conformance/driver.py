@@ -188,7 +188,7 @@ class Driver:
     def _plan(self, request: str, goal: int, draft: int) -> bool:
         """Plan one step: the prompt as far as asked, or one decoded token, since no more is sampled yet.
 
-        The last step towards the goal speculates; after it, nothing is planned before its landing says what stands.
+        The last step speculates, and nothing is planned after it before its landing says what stands.
         """
         if any(request in flight.drafts for flight in self.state.flights):
             self._land_request(request)
@@ -249,9 +249,8 @@ class Driver:
 
     def _settled(self, operation: Freeze | Publish) -> None:
         claim = self.claim(operation.request)
-        offered = self.capabilities.explicit_freeze if isinstance(operation, Freeze) else (
-            self.capabilities.explicit_publish
-        )
+        frozen = isinstance(operation, Freeze)
+        offered = self.capabilities.explicit_freeze if frozen else self.capabilities.explicit_publish
         if claim is None or not offered:
             return self._skip("the request is not open" if offered else f"{operation.verb} is not offered")
         if claim.planned:
@@ -348,9 +347,6 @@ class Driver:
             self.memory.hold_back(self.state)
         return answer
 
-    def _adapter_error(self, operation: Operation, text: str) -> AdapterError:
-        return AdapterError(f"operation {self._index}, {operation.verb}: {text}")
-
     def _before_call(self, operation: Operation) -> None:
         if not isinstance(operation, Close | Reset | Evict | Extend):
             self.memory.flush()
@@ -375,6 +371,9 @@ class Driver:
                 self._fail(seen)
         self.state = after
 
+    def _adapter_error(self, operation: Operation, text: str) -> AdapterError:
+        return AdapterError(f"operation {self._index}, {operation.verb}: {text}")
+
     def _engine_failed(self, operation: Operation, error: Exception) -> Stop:
         self.outcome.lines.append(Line(self._index, operation, None, self._part))
         code = error.code if isinstance(error, EngineFailure) else "crash"
@@ -389,7 +388,7 @@ class Driver:
         raise Stop
 
     def break_promise(self, promise: str, sentence: str) -> None:
-        """End the run with a promise that was not kept."""
+        """End the run with a broken promise."""
         self._fail(Broken(promise, sentence))
 
 

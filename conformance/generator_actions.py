@@ -82,6 +82,8 @@ def turn(author: Author, kinds: tuple[str, ...]) -> None:
             author.settle(sketch, "publish")
     if sketch.samples and chooser.chance(2, 3):
         author.extend(sketch, chooser.integer(len(sketch.prompt) + 1, len(sketch.stream)))
+    if author.capabilities.speculates and sketch.samples:
+        speculate(author, sketch)
     if chooser.chance(1, 8):
         author.settle(sketch, chooser.choose(("freeze", "publish")))
     if chooser.chance(3, 4):
@@ -93,6 +95,17 @@ def turn(author: Author, kinds: tuple[str, ...]) -> None:
         if author.allows("revisit") and chooser.chance(1, 3):
             next_turn = author.start(author.library.continuation(sketch), sketch)
             author.extend(next_turn, author.next_stop(next_turn))
+
+
+def speculate(author: Author, sketch: Sketch) -> None:
+    """A request decodes with drafts, of which some stand; now and then it publishes or freezes what does."""
+    chooser = author.chooser
+    for _ in range(chooser.integer(0, 3)):
+        if not len(sketch.prompt) <= sketch.asked < len(sketch.stream):
+            return
+        author.draft(sketch, chooser.integer(1, author.capabilities.speculates))
+        if chooser.chance(1, 4):
+            author.settle(sketch, chooser.choose(("freeze", "publish")))
 
 
 def batch(author: Author, kinds: tuple[str, ...]) -> None:

@@ -107,7 +107,7 @@ class Author:
         chooser = self.chooser
         if not self.allows("decode"):
             return ()
-        said = [chooser.choose(LETTERS) for _ in range(chooser.integer(0, 5))]
+        said = [chooser.choose(LETTERS) for _ in range(chooser.integer(0, 10 if self.capabilities.speculates else 5))]
         if self.anchor is not None and said and chooser.chance(1, 2):
             said[chooser.integer(0, len(said) - 1)] = self.anchor
         return tuple(said)
@@ -124,8 +124,17 @@ class Author:
         self.write(Extend(sketch.request, to, draft))
         sketch.asked = max(sketch.asked, min(to, len(sketch.stream)))
         sketch.in_flight = True
-        if draft and alone and self.chooser.chance(3, 4):
+        if draft and alone and self.chooser.chance(1, 3):
             self.land()
+
+    def draft(self, sketch: Sketch, draft: int) -> None:
+        """Compute the next token with drafts behind it, and let as many of them stand as the chooser says."""
+        self.write(Extend(sketch.request, sketch.asked + 1, draft))
+        accepted = self.chooser.integer(0, draft)
+        self.write(Land(None, {sketch.request: accepted}))
+        sketch.asked = min(sketch.asked + 1 + accepted, len(sketch.stream))
+        sketch.said = min(sketch.asked + 1, len(sketch.stream))
+        sketch.in_flight = False
 
     def next_stop(self, sketch: Sketch) -> int:
         """Choose how far to extend: the whole prompt, a boundary on the way, or a few decoded tokens."""

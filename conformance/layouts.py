@@ -73,10 +73,12 @@ def _sized(chooser: Chooser, groups: tuple[Group, ...], speculates: int) -> Conf
 def _pages(chooser: Chooser, group: Group, tokens: int) -> int:
     """Choose the pages of one group's pool: for all tokens, or of a window for fewer, but never for less than one."""
     pages = columns_for(group.page_size, tokens) + chooser.integer(-1, 1)
+    if group.kind is GroupKind.COMPRESSED:
+        return max(1, chooser.choose((pages, pages * 3 // 4)))
     if group.kind is not GroupKind.WINDOW:
         return max(1, pages)
     spanned = columns_for(group.page_size, group.window - 1) + 1
-    return max(spanned, chooser.choose((pages, pages // 2, 2 * spanned)))
+    return max(spanned, chooser.choose((pages, pages // 2, 2 * spanned, 2 * spanned)))
 
 
 LAYOUTS: dict[str, Callable[[Chooser], Configuration]] = {
