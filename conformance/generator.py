@@ -25,6 +25,9 @@ __all__ = [
 
 USUAL_LENGTH = 40
 
+SPECULATIONS = ("speculate",) * 8
+"""What comes to the actions of every mode where a cache speculates."""
+
 
 def choose_configuration(
     chooser: Chooser, offered: Sequence[Configuration] = (), profile: str = ""
@@ -61,7 +64,8 @@ def generate(
     while len(author.operations) < wanted:
         if chooser.chance(1, 12):
             mode = MODES[chooser.choose(tuple(MODES))]
-        ACTIONS[chooser.choose(mode.actions)](author, mode.prompts)
+        drafts = SPECULATIONS if capabilities.speculates else ()
+        ACTIONS[chooser.choose(mode.actions + drafts)](author, mode.prompts)
     if chooser.chance(1, 2):
         author.drain()
     about = f"mode {mode_name}" + (f", without {', '.join(sorted(off))}" if off else "")
