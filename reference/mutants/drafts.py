@@ -213,7 +213,8 @@ class SlotIndexIsTruncated(Unguarded):
     """Tells the kernel the last two bits of a slot's index."""
 
     def grant(self, claim: Request, plan: Plan) -> Grant:
-        return replace(super().grant(claim, plan), initial_state={claim.recurrent: claim.live % 4})
+        answer = super().grant(claim, plan)
+        return replace(answer, initial_state=dict.fromkeys(answer.initial_state, claim.live % 4))
 
 
 @mutant("F12", "stale-state", "torn-hit", "over-advanced", "uninitialized-read", "read-before-landing",
@@ -232,4 +233,4 @@ class RowIsKeptOverASuspension(Unguarded):
     def grant(self, claim: Request, plan: Plan) -> Grant:
         answer = super().grant(claim, plan)
         row = self.rows.get(claim.name, NULL)
-        return answer if row == NULL else replace(answer, initial_state={claim.recurrent: row})
+        return answer if row == NULL else replace(answer, initial_state=dict.fromkeys(answer.initial_state, row))
