@@ -188,17 +188,16 @@ class Driver:
     def _plan(self, request: str, goal: int, draft: int) -> bool:
         """Plan one step: the prompt as far as asked, or one decoded token, since no more is sampled yet.
 
-        The last step speculates, and nothing is planned after it before its landing says what stands.
+        The last step speculates; nothing is planned behind drafts before their landing.
         """
         if any(request in flight.drafts for flight in self.state.flights):
             self._land_request(request)
         self._keep_overlap()
         claim = self.state.claims[request]
         to = min(goal, max(claim.prompt, claim.length + 1))
-        if to <= claim.length:
-            return True  # the landing has brought it there
         self.drafts[request] = draft if claim.prompt <= to == goal else 0
-        return isinstance(self._ask_scheduler(Extend(request, to, self.drafts[request])), Grant)
+        asked = Extend(request, to, self.drafts[request])
+        return to <= claim.length or isinstance(self._ask_scheduler(asked), Grant)
 
     def _ask_scheduler(self, operation: Open | Extend) -> Answer:
         """Ask; an engine that schedules only with an earlier step's results gets them, from its first refusal on."""
