@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: check test soak peers clean
+.PHONY: check test soak peers bench clean
 
 check: .venv/.installed
 	$(BIN)/milepost run
@@ -21,6 +21,10 @@ soak: .venv/.installed
 peers:
 	PYTHON=$(PYTHON) tools/install_peers.sh
 
+# Our index beside every installed engine, a quarter of an hour; writes the table and the plots in benchmarks/.
+bench: .venv/.installed
+	$(BIN)/python benchmarks/bench.py --write
+
 clean:
 	rm -rf .venv build dist milepost.egg-info
 
@@ -30,5 +34,5 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Milepost needs Python 3.11 or newer, and $(PYTHON) is %d.%d: name another with \"make PYTHON=...\"." % sys.version_info[:2])'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[cache,proofs,test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[bench,cache,proofs,test]'
 	@touch $@

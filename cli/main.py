@@ -27,6 +27,7 @@ COMMANDS = {
     "explain": "reading",
     "list": "reading",
     "selftest": "selftest",
+    "prove": "prove",
     "new-adapter": "skeleton",
 }
 

@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 
 from milepost.cli.screen import Screen
-from milepost.conformance.targets import SHIPPED, Shipped, peer_present, peer_python
+from milepost.conformance.targets import SHIPPED, Shipped, how_to_install, missing_modules, peer_present, peer_python
 
 
 @click.command("explain")
@@ -66,6 +66,8 @@ def _table(*columns: str) -> Table:
 
 
 def _readiness(shipped: Shipped) -> str:
+    if missing_modules(shipped.extra):
+        return f"no: {how_to_install(shipped.extra)}"
     if not shipped.peer or peer_present(shipped.peer):
         return "yes"
     return "yes, in .peers" if peer_python(shipped.peer) else f"no: {shipped.peer} is missing, run `make peers`"

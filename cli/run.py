@@ -22,7 +22,16 @@ from milepost.conformance.known_faults import read_known_faults
 from milepost.conformance.lines import read_lines
 from milepost.conformance.report.files import write_reports
 from milepost.conformance.report.json_report import build_report
-from milepost.conformance.targets import SHIPPED, names_for, peer_present, peer_python
+from milepost.conformance.targets import (
+    DEFAULT,
+    LIGHT_DEFAULT,
+    SHIPPED,
+    how_to_install,
+    missing_modules,
+    names_for,
+    peer_present,
+    peer_python,
+)
 from milepost.conformance.traffic import traffic_schedules
 from milepost.conformance.verdict import find_profile, judge
 
@@ -71,7 +80,7 @@ def run_command(target: str, schedules: int | None, seed: int | None, budget: fl
                 known: Path | None, require: str, folder: Path, form: str, **rest: Any) -> int:
     """Judge TARGET: a shipped name, `module:make`, or `stdio:./program`.
 
-    With no target it judges the reference cache.
+    With no target it judges Milepost's own cache; where that cannot run, the reference.
     """
     if rest["tier"] == "nightly" and seed is None:
         seed = secrets.randbelow(1 << 31) + 1000
@@ -106,8 +115,8 @@ def smoke_command(target: str, folder: Path) -> int:
 def judge_all(target: str, options: Options, folder: Path, form: str, strict: bool) -> int:
     """Judge every configuration that the name stands for; return the worst exit code."""
     if not target:
-        target = "reference"
-        click.echo("No target was named: judging the reference, the specification's own cache.", err=True)
+        target, said = default_target()
+        click.echo(said, err=True)
     names = names_for(target)
     enter_peer(names[0])
     require_folder(folder)
@@ -121,6 +130,16 @@ def judge_all(target: str, options: Options, folder: Path, form: str, strict: bo
             click.echo(complaint(error), err=True)  # the other configurations are still to be judged
             codes.append(error.exit_code)
     return max(codes, key=lambda code: (0, 4, 1, 3).index(code))
+
+
+def default_target() -> tuple[str, str]:
+    """Return what is judged where nobody names a target, and the sentence that says so."""
+    lacking = missing_modules(next(one.extra for one in SHIPPED if one.name == DEFAULT))
+    if not lacking:
+        return DEFAULT, "No target was named: judging milepost, the production cache."
+    install = how_to_install("cache")
+    why = f"the production cache needs {' and '.join(lacking)}, {install}"
+    return LIGHT_DEFAULT, f"No target was named: judging the reference, since {why}."
 
 
 class Places:

@@ -1,7 +1,8 @@
 """Judges the KV events that vLLM and SGLang emit: what they prove, and what no event can.
 
 A line is an event, as an object with a `type` or as a list that begins with it, or a batch of them. Hashes are compared
-and never recomputed: each engine has its own function.
+and never recomputed: each engine has its own function. A stored state may say its `endpoint`, the tokens that it has
+read: then it is compared with the length of the text that its hash stands for. Milepost's own cache says it.
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 """The events, and their fields in the order in which engines write them without names."""
 
+KEEP_ALL = ("", "full_attention", "mla_attention")
+"""Kinds of groups that keep every block of a text; '' where events name no kind, as SGLang's."""
+
 REMEMBERED = 1_000_000
 """Removed blocks whose text is remembered, so that a log of any size takes little memory."""
 
+NO_ENDPOINT = "that a state has read exactly the tokens its block stands for: no event has the endpoint of a snapshot"
+TOLD_ENDPOINT = "that memory holds what a state's endpoint says: an event has what the engine believes"
+
 LIMITS = (
-    "that a state has read exactly the tokens its block stands for: no event has the endpoint of a snapshot",
+    NO_ENDPOINT,
     "what a request was offered, read or wrote: no event names a request or a cell",
     "that a block was written when it was announced, or was not overwritten later",
     "anything about blocks whose events were dropped: a log has no gaps that show",
@@ -68,7 +75,15 @@ class EventReport:
             told.append(f"  {counts['before the log']} parents or removals were of blocks stored before the log began")
         if counts["recurrent"]:
             told.append(f"  {counts['recurrent']} of the stored blocks hold recurrent states")
-        return [*told, "These events cannot show", *(f"  - {limit}" for limit in LIMITS)]
+        if counts["some"]:
+            told.append(f"  {counts['some']} stores name some of the blocks that their tokens fill: which, is not said")
+        if counts["endpoints"]:
+            told.append(f"  {counts['endpoints']} of their endpoints are where their block ends")
+        if counts["unplaced"]:
+            told.append(f"  {counts['unplaced']} endpoints could not be compared: their text began before the log")
+        proved = counts["recurrent"] and counts["endpoints"] == counts["recurrent"]
+        limits = (TOLD_ENDPOINT, *LIMITS[1:]) if proved else LIMITS
+        return [*told, "These events cannot show", *(f"  - {limit}" for limit in limits)]
 
 
 def check_events(path: str | Path) -> EventReport:
@@ -111,6 +126,8 @@ class _Judge:
         self.present: Counter[Key] = Counter()
         self.texts: dict[Key, bytes] = {}
         self.gone: dict[Key, None] = {}
+        self.lengths: dict[tuple[str, Hash], int] = {}
+        self.kinds: dict[tuple[str, int], str] = {}
         self.complete = False
 
     def take(self, event: dict[str, Any]) -> str:
@@ -123,6 +140,7 @@ class _Judge:
             self.present.clear()
             self.texts.clear()
             self.gone.clear()
+            self.lengths.clear()
             self.complete = True
             return ""
         place = str(event.get("medium") or ""), integer().read(event.get("group_idx") or 0, "group_idx")
@@ -135,24 +153,53 @@ class _Judge:
         tokens = _TOKENS.read(event.get("token_ids", []), "token_ids")
         size = _SIZE.read(event.get("block_size"), "block_size")
         parent = optional(_HASH).read(event.get("parent_block_hash"), "parent_block_hash")
-        recurrent = event.get("kv_cache_spec_kind") == "mamba"
+        # vLLM leaves the kind out where a block is stored in part; it is the group's all the same.
+        kind = self.kinds[place] = str(event.get("kv_cache_spec_kind") or self.kinds.get(place, ""))
         if len(tokens) > size * len(hashes):
-            return f"{len(hashes)} blocks of {size} tokens are stored with {len(tokens)} tokens"
+            if kind in KEEP_ALL:
+                return f"{len(hashes)} blocks of {size} tokens are stored with {len(tokens)} tokens"
+            return self._store_some(place, hashes, recurrent=kind == "mamba")
         if parent is not None and (*place, parent) not in self.texts:
             self.report.counts["before the log"] += 1
             # Groups that keep few blocks store a block whose parent was never kept: only full ones keep all.
-            if self.complete and event.get("kv_cache_spec_kind") in (None, "full_attention", "mla_attention"):
+            if self.complete and kind in KEEP_ALL:
                 return f"block {hashes[0] if hashes else '?'} is stored under a parent {parent} that never was"
         for index, one in enumerate(hashes):
             text = _text(parent, tokens[index * size : (index + 1) * size], size, event, index)
             if self.texts.setdefault((*place, one), text) != text:
                 return f"block {one} is stored a second time with another text, parent, size or adapter"
-            self.gone.pop((*place, one), None)
-            self.present[(*place, one)] += 1
-            self.report.counts["stored"] += 1
-            self.report.counts["recurrent"] += recurrent
+            self._add((*place, one), recurrent=kind == "mamba")
+            self._measure(place[0], parent, one, len(tokens[index * size : (index + 1) * size]))
             parent = one
+        endpoint = optional(integer()).read(event.get("endpoint"), "endpoint")
+        return "" if endpoint is None or not hashes else self._place(place[0], hashes[-1], endpoint)
+
+    def _store_some(self, place: tuple[str, int], hashes: list[Hash], recurrent: bool) -> str:
+        """Note a store that names some of the blocks that its tokens fill: which ones, it does not say."""
+        self.report.counts["some"] += 1
+        for one in hashes:
+            self._add((*place, one), recurrent)
         return ""
+
+    def _add(self, key: Key, recurrent: bool) -> None:
+        self.gone.pop(key, None)
+        self.present[key] += 1
+        self.report.counts["stored"] += 1
+        self.report.counts["recurrent"] += recurrent
+
+    def _measure(self, medium: str, parent: Hash | None, one: Hash, tokens: int) -> None:
+        """Note how long the text of a block is; groups of one block size have their hashes in common."""
+        before = 0 if parent is None else self.lengths.get((medium, parent))
+        if before is not None:
+            self.lengths.setdefault((medium, one), before + tokens)
+
+    def _place(self, medium: str, one: Hash, endpoint: int) -> str:
+        """Compare the tokens that a state has read with the length of its block's text."""
+        length = self.lengths.get((medium, one))
+        self.report.counts["unplaced" if length is None else "endpoints"] += 1
+        if length is None or length == endpoint:
+            return ""
+        return f"the state of block {one} has read {endpoint} tokens, and its block ends after {length}"
 
     def _remove(self, key: Key) -> str:
         self.report.counts["removed"] += 1
@@ -168,7 +215,9 @@ class _Judge:
             self.gone[key] = None
             if len(self.gone) > REMEMBERED:
                 forgotten = next(iter(self.gone))
-                del self.gone[forgotten], self.texts[forgotten]
+                del self.gone[forgotten]
+                self.texts.pop(forgotten, None)
+                self.lengths.pop((forgotten[0], forgotten[2]), None)
         return ""
 
 

@@ -88,11 +88,14 @@ def _read_schedule(path: str, lines: NumberedLines) -> Schedule:
     number, first = _read_first(path, lines, ("schedule", "trace"))
     with _placed(path, number):
         header = HEADER.read(first, "")
-    operations = []
+    operations, tables = [], Tables() if "recorder" in first else None
     for number, line in _read_body(path, lines):
         with _placed(path, number):
-            if not line.get("in"):
-                operations.append(read_operation(line))
+            for one in (line,) if tables is None else tables.spread(line):
+                if not one.get("in"):
+                    operations.append(read_operation(one))
+                if tables is not None and "got" in one:
+                    tables.expand(one)
     return Schedule(header, tuple(operations))
 
 
@@ -130,9 +133,14 @@ class TraceFile:
         _read_first(self.path, lines, ("trace",))
         end: dict[str, Any] = {}
         for number, line in _read_body(self.path, lines, end):
-            with _placed(self.path, number):
-                yielded = _read_trace_line(line, number, tables)
-            yield yielded
+            spread = iter((line,)) if tables is None else tables.spread(line)
+            while True:
+                with _placed(self.path, number):
+                    one = next(spread, None)
+                    if one is None:
+                        break
+                    yielded = _read_trace_line(one, number, tables)
+                yield yielded
         self.stopped = str(end.get("stopped", ""))
 
 

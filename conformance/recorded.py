@@ -1,16 +1,19 @@
 """Traces written by a recorder inside a running engine: tables as changes, and what such a trace cannot show.
 
 A recorder writes a table once and then what changed in it: `"changes": {"kv": [[column, page], ...]}` in a grant, and
-by request in other answers. A grant with neither has the table of before. `said` are tokens that the engine has learnt
+by request in other answers. A grant with neither has the table of before. Requests that go on by one token each share
+a line: `"op": "go-on"` with their names, what was said of each, and in `cells` the page that is new at the end of each
+one's first paged group, -1 for none; their kernels read the live slots of their tables. `said` are tokens that the engine has learnt
 of the request's answer; `unseen` are cells that requests outside of the trace were granted or write.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from milepost.conformance.codec import CELL, COUNT, INDEX
-from milepost.conformance.shapes import ShapeError, many, member, read_object, row
+from milepost.conformance.shapes import TEXT, TOKENS, ShapeError, many, member, read_object, row
 from milepost.spec.words import NULL
 
 PARTIAL: dict[str, str] = {
@@ -26,13 +29,39 @@ LONGEST_JUMP = 1 << 20
 
 CHANGES = many(row(COUNT, INDEX))
 UNSEEN = many(CELL)
+NAMES, SAID, CELLS = many(TEXT), many(TOKENS), many(INDEX)
 
 
 class Tables:
-    """The last table of each open request, as JSON values, to apply changes to."""
+    """The last table of each open request, as JSON values, to apply changes to, and its length."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[str, Any]] = {}
+        self._lengths: dict[str, Any] = {}
+
+    def spread(self, line: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield a line as lines of one request each; ShapeError where it has another form."""
+        if line.get("op") != "go-on":
+            yield line
+            return
+        names, said = NAMES.read(line.get("requests"), "requests"), SAID.read(line.get("said"), "said")
+        cells = CELLS.read(line.get("cells", [NULL] * len(names)), "cells")
+        if not len(names) == len(said) == len(cells):
+            raise ShapeError("requests", f"{len(names)} are named, with {len(said)} sayings and {len(cells)} cells")
+        unseen = line.get("unseen", [])
+        for name, told, cell in zip(names, said, cells, strict=True):
+            yield {**self._going_on(name, cell), "said": list(told), "unseen": unseen}
+            unseen = []
+
+    def _going_on(self, name: str, cell: int) -> dict[str, Any]:
+        table, length = self._tables.get(name, {}), self._lengths.get(name, 0)
+        length = (length if isinstance(length, int) else 0) + 1
+        live = {group: part.get("live") for group, part in table.items() if isinstance(part, dict)}
+        grant: dict[str, Any] = {"length": length, "initial_state": live}
+        paged = next((group for group, part in table.items() if isinstance(part, list)), None)
+        if cell != NULL and paged is not None:
+            grant["changes"] = {paged: [[len(table[paged]), cell]]}
+        return {"op": "extend", "request": name, "to": length, "got": {"grant": grant}}
 
     def expand(self, line: dict[str, Any]) -> dict[str, Any]:
         """Return the answer of a line with whole tables; ShapeError where a change has another form."""
@@ -42,11 +71,14 @@ class Tables:
                 got = {**got, tag: self._answer(request, tag, read_object(got[tag], member("got", tag)))}
         if line.get("op") in ("close", "preempt"):
             self._tables.pop(request, None)
+            self._lengths.pop(request, None)
         return got
 
     def _answer(self, request: str, tag: str, body: dict[str, Any]) -> dict[str, Any]:
         path = member(member("got", tag), "changes")
         changes = read_object(body.get("changes", {}), path)
+        if tag in ("hit", "grant"):
+            self._lengths[request] = body.get("length")
         if tag == "hit":
             self._tables[request] = read_object(body.get("table", {}), member("got", "hit.table"))
         elif tag == "grant":

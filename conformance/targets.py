@@ -32,16 +32,25 @@ def nothing_to_stop() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A target that comes with the kit. `peer` names the environment that its engine lives in."""
+    """A target that comes with the kit, with the `peer` in whose environment it lives, or the `extra` that it needs."""
 
     name: str
     module: str
     attribute: str
     about: str
     peer: str = ""
+    extra: str = ""
 
 
 SHIPPED: tuple[Shipped, ...] = (
+    Shipped(
+        "milepost", "milepost.optimized.cache", "make", "the production cache, an index over pools of tensors",
+        extra="cache",
+    ),
+    Shipped(
+        "lockstep", "milepost.cli.lockstep", "make", "the production cache, held against the reference at every answer",
+        extra="cache",
+    ),
     Shipped("reference", "milepost.reference.cache", "make", "the specification's own cache, two dictionaries"),
     Shipped(
         "reference:explicit", "milepost.reference.cache", "make_explicit", "the same, freezing only when it is asked"
@@ -128,6 +137,12 @@ SHIPPED: tuple[Shipped, ...] = (
     ),
 )
 
+DEFAULT, LIGHT_DEFAULT = "milepost", "reference"
+"""What is judged where nobody names a target, and where the production cache cannot run."""
+
+EXTRA_PROBES = {"cache": ("numpy", "torch", "triton"), "proofs": ("z3",)}
+"""The modules that an extra brings."""
+
 PEER_PROBES = {"freetoken": "freetoken", "sglang": "sglang", "vllm": "vllm"}
 """The module whose presence shows that this interpreter has the peer."""
 
@@ -173,6 +188,8 @@ def resolve(name: str, call_seconds: float = 30.0, start_seconds: float = 300.0)
 def _shipped(shipped: Shipped) -> Target:
     if shipped.peer and not peer_present(shipped.peer):
         raise UsageError(f"target '{shipped.name}' needs {shipped.peer}, which is not installed here: run `make peers`")
+    if lacking := missing_modules(shipped.extra):
+        raise UsageError(f"target '{shipped.name}' needs {' and '.join(lacking)}: {how_to_install(shipped.extra)}")
     module = _module(shipped.module)
     sizes = tuple(getattr(module, "SIZES", {}).get(shipped.name, ()))
     return Target(shipped.name, getattr(module, shipped.attribute), sizes, shipped.peer)
@@ -298,6 +315,16 @@ def _asked(configuration: Configuration) -> str:
 def peer_present(peer: str) -> bool:
     """Tell whether this interpreter has the engine."""
     return importlib.util.find_spec(PEER_PROBES[peer]) is not None
+
+
+def missing_modules(extra: str) -> list[str]:
+    """Return which modules of an extra this interpreter lacks; none where no extra is named."""
+    return [module for module in EXTRA_PROBES.get(extra, ()) if importlib.util.find_spec(module) is None]
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that brings an extra."""
+    return f"`pip install 'milepost[{extra}]'`"
 
 
 def peer_python(peer: str) -> Path | None:

@@ -101,8 +101,9 @@ def edges(rows: tuple[Row, ...]) -> frozenset[tuple[str, str]]:
 
 
 _OWNER = Guard("request", "==", "owner")
+_LANDED = Guard("in_flight", "==", 0)
 _AT_LAST = (Guard("closing", "==", 1), Guard("grid", "divides", "endpoint"))
-_WHOLE = (Guard("filled", "==", "page_size"), Guard("in_flight", "==", 0))
+_WHOLE = (Guard("filled", "==", "page_size"), _LANDED)
 _WITHIN_STEP = (
     Guard("step_start", "<=", "position"), Guard("position", "<=", "step_end"), Guard("endpoint", "==", "position")
 )
@@ -115,33 +116,34 @@ SLOT_ROWS: tuple[Row, ...] = (
     Row("advance", "live", "live", (_OWNER, Guard("endpoint", "<", "new_endpoint")), "the owner's forward"),
     Row("freeze", "free", "frozen", (Guard("grid", "divides", "position"), *_WITHIN_STEP),
         "an immutable copy of the state at that position, not at the end of the step"),
-    Row("supersede", "frozen", "free", (_OWNER,), "a later freeze of the same request replaces it"),
+    Row("supersede", "frozen", "free", (_OWNER, _LANDED), "a later freeze of the same request replaces it", True),
     Row("donate", "frozen", "donated", (_OWNER, *_AT_ENTRY), "given to the entry of the depth that it encodes"),
     Row("donate final", "live", "donated", (_OWNER, *_AT_LAST, *_AT_ENTRY),
         "the last live state of a request that closes, if its length is a boundary"),
-    Row("return", "live", "free", (_OWNER,), "close, abort, preempt, unaligned end: nothing shorter is claimed"),
-    Row("return", "frozen", "free", (_OWNER,), "close, abort, preempt, duplicate donation"),
+    Row("return", "live", "free", (_OWNER, _LANDED),
+        "close, abort, preempt, unaligned end: nothing shorter is claimed", True),
+    Row("return", "frozen", "free", (_OWNER, _LANDED), "close, abort, preempt, duplicate donation", True),
     Row("protect", "donated", "protected", (Guard("leases", "==", 0),), "a hit ends here"),
     Row("protect", "protected", "protected", (Guard(1, "<=", "leases"),), "another hit ends here"),
     Row("release", "protected", "protected", (Guard(2, "<=", "leases"),), "once for each lease"),
     Row("release", "protected", "donated", (Guard("leases", "==", 1),), "the last lease ends"),
     Row("evict", "donated", "evicted", (Guard("leases", "==", 0),), "KV pages may stay: a tombstone"),
-    Row("reclaim", "evicted", "free", (Guard("in_flight", "==", 0),), "no step in flight can touch it", True),
+    Row("reclaim", "evicted", "free", (_LANDED,), "no step in flight can touch it", True),
     Row("speculate", "free", "draft", (), "one column for each draft token"),
     Row("accept", "draft", "live", (Guard("endpoint", "==", "accepted_length"),), "live at its own length"),
-    Row("reject", "draft", "free", (), "a rejected column never becomes live"),
+    Row("reject", "draft", "free", (_LANDED,), "a rejected column never becomes live", True),
 )
 
 PAGE_ROWS: tuple[Row, ...] = (
     Row("allocate", "free", "private", (), "room for tokens to be computed"),
     Row("publish", "private", "shared", (_OWNER, *_WHOLE, *_AT_ENTRY[1:]),
         "whole pages only, and only what has landed", True),
-    Row("return", "private", "free", (_OWNER, Guard("in_flight", "==", 0)), "close, preempt, duplicate", True),
+    Row("return", "private", "free", (_OWNER, _LANDED), "close, preempt, duplicate", True),
     Row("lease", "shared", "shared", (Guard(0, "<=", "leases"),), "a reader comes"),
     Row("release", "shared", "shared", (Guard(1, "<=", "leases"),), "a reader goes"),
     Row("evict", "shared", "evicted", (Guard("leases", "==", 0), Guard("dependents", "==", 0)), "nothing needs it"),
-    Row("reclaim", "evicted", "free", (Guard("in_flight", "==", 0),), "no step in flight can touch it", True),
+    Row("reclaim", "evicted", "free", (_LANDED,), "no step in flight can touch it", True),
     Row("slide out", "shared", "tombstone", (Guard("leases", "==", 0),), "window only: full KV stays"),
-    Row("reclaim", "tombstone", "free", (Guard("in_flight", "==", 0),), "no step in flight can touch it", True),
+    Row("reclaim", "tombstone", "free", (_LANDED,), "no step in flight can touch it", True),
     Row("revive", "tombstone", "shared", (Guard("leases", "==", 0),), "window only: recomputed by a request"),
 )

@@ -133,13 +133,24 @@ assert sys.argv[1] in (folder / "_version.py").read_text()' "$version"
   echo "install_peers: $peer: ready in $home"
 }
 
+# The recorder too, so that each engine's own loader of plug-ins finds it there.
+install_recorder() { # PEER
+  local peer=$1 home=.peers/$1 wanted
+  wanted=$(digest recorder/pyproject.toml "$home/.milepost")
+  if [ "$(cat "$home/.recorder" 2>/dev/null)" != "$wanted" ]; then
+    step "$peer" "install the recorder beside it" \
+      "$home/bin/python" -m pip install --quiet --no-build-isolation --no-deps --editable ./recorder
+    echo "$wanted" >"$home/.recorder"
+  fi
+}
+
 command -v "$python" >/dev/null || { echo "install_peers: no '$python' here: name one with PYTHON=..." >&2; exit 1; }
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   { echo "install_peers: $python is older than 3.11: name another with PYTHON=..." >&2; exit 1; }
 mkdir -p .peers
 for peer in "${@:-${all_peers[@]}}"; do
   case " ${all_peers[*]} " in
-    *" $peer "*) "install_$peer" ;;
+    *" $peer "*) "install_$peer" && install_recorder "$peer" ;;
     *) echo "install_peers: no peer is called '$peer': ${all_peers[*]}" >&2; exit 2 ;;
   esac
 done

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from milepost.conformance.report.json_report import report_schema
+from milepost.conformance.targets import EXTRA_PROBES
 
 from .conftest import Milepost
 from .stories import written
@@ -27,11 +28,26 @@ def report_of(folder: Path) -> dict[str, Any]:
 def test_a_correct_cache_conforms(milepost: Milepost, folder: Path) -> None:
     ended = milepost("run", "--schedules", "60")
     assert ended.code == 0 and "\nCONFORMANT " in ended.out and "Faults: none" in ended.out
-    assert ended.err == "No target was named: judging the reference, the specification's own cache.\n"
+    assert ended.err == "No target was named: judging milepost, the production cache.\n"
     report = report_of(folder / ".milepost/report")
-    assert (report["result"], report["faults"], report["header"]["target"]) == ("conformant", [], "reference")
+    assert (report["result"], report["faults"], report["header"]["target"]) == ("conformant", [], "milepost")
     assert {promise["result"] for promise in report["promises"]} == {"kept"}
     assert [path.name for path in (folder / ".milepost").iterdir()] == ["report"]
+
+
+def test_a_light_install_judges_the_reference_and_says_so(
+    milepost: Milepost, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXTRA_PROBES, "cache", ("numpy", "absent_torch", "absent_triton"))
+    ended = milepost("smoke")
+    assert ended.code in (0, 4)
+    assert ended.err == (
+        "No target was named: judging the reference, since the production cache needs absent_torch and "
+        "absent_triton, `pip install 'milepost[cache]'`.\n"
+    )
+    assert report_of(folder / ".milepost/report")["header"]["target"] == "reference"
+    [line] = [line for line in milepost("list").out.splitlines() if line.startswith("milepost ")]
+    assert "no: `pip install" in line
 
 
 def test_a_broken_cache_is_nonconformant_and_every_fault_is_replayed(milepost: Milepost, folder: Path) -> None:

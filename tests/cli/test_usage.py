@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_read_is_told_before_anything_runs(
     assert not left_over(folder)
 
 
-NO_TARGET = "No target was named: judging the reference, the specification's own cache.\n"
+NO_TARGET = "No target was named: judging milepost, the production cache.\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from milepost.cli.main import run
 from milepost.conformance.errors import FormatError
-from milepost.conformance.events import LIMITS, check_events
+from milepost.conformance.events import LIMITS, NO_ENDPOINT, TOLD_ENDPOINT, check_events
 
 CLEARED = {"type": "AllBlocksCleared"}
 
@@ -21,6 +21,12 @@ def stored(hashes: list[Any], parent: Any = None, tokens: list[int] | None = Non
 
 def removed(hashes: list[Any], **more: Any) -> dict[str, Any]:
     return {"type": "BlockRemoved", "block_hashes": hashes, "medium": "GPU", **more}
+
+
+def state(one: Any, parent: Any, endpoint: int) -> dict[str, Any]:
+    """A state that says which tokens it has read, in a group of its own."""
+    own = [2, 3] if parent else [0, 1]
+    return stored([one], parent, own, kv_cache_spec_kind="mamba", group_idx=1, endpoint=endpoint)
 
 
 def log(folder: Path, *values: Any) -> Path:
@@ -37,7 +43,8 @@ def log(folder: Path, *values: Any) -> Path:
     [CLEARED, stored([2], 8, kv_cache_spec_kind="mamba", group_idx=1)],
     [stored([1], group_idx=0), stored([1], tokens=[7, 8], group_idx=1)],
     [stored([1]), removed([1]), stored([1])],
-], ids=["chain", "two copies", "cleared", "from before", "sparse group", "two groups", "again"])
+    [stored([1, 2]), state(2, 1, 4), state(1, None, 2)],
+], ids=["chain", "two copies", "cleared", "from before", "sparse group", "two groups", "again", "endpoints"])
 def test_events_that_agree_pass(values: list[Any], tmp_path: Path) -> None:
     assert check_events(log(tmp_path, *values)).fault == ""
 
@@ -52,6 +59,8 @@ def test_events_that_agree_pass(values: list[Any], tmp_path: Path) -> None:
     ([stored([1]), CLEARED, removed([1])], 3, "block 1 is removed"),
     ([CLEARED, stored([2], 8)], 2, "under a parent 8 that never was"),
     ([stored([1], tokens=[1, 2, 3])], 1, "1 blocks of 2 tokens are stored with 3 tokens"),
+    ([stored([1, 2]), state(2, 1, 2)], 2, "the state of block 2 has read 2 tokens, and its block ends after 4"),
+    ([stored([1, 2]), removed([1, 2]), state(2, 1, 6)], 3, "has read 6 tokens, and its block ends after 4"),
 ])
 def test_events_that_contradict_each_other_are_found(
     values: list[Any], line: int, says: str, tmp_path: Path
@@ -99,3 +108,17 @@ def test_a_malformed_log_is_refused_in_its_place(text: str, place: str, tmp_path
     with pytest.raises(FormatError) as error:
         check_events(path)
     assert str(error.value).startswith(f"{path}{place}")
+
+
+def test_endpoints_are_proved_and_the_limit_that_they_lift_is_gone(tmp_path: Path) -> None:
+    shown = check_events(log(tmp_path, stored([1, 2]), state(2, 1, 4))).lines()
+    assert "  1 of their endpoints are where their block ends" in shown
+    assert not [line for line in shown if NO_ENDPOINT in line]
+    assert [line for line in shown if TOLD_ENDPOINT in line]
+
+
+def test_an_endpoint_whose_text_began_before_the_log_is_not_compared(tmp_path: Path) -> None:
+    report = check_events(log(tmp_path, state(2, 1, 4)))
+    assert not report.fault
+    assert "  1 endpoints could not be compared: their text began before the log" in report.lines()
+    assert [line for line in report.lines() if NO_ENDPOINT in line]

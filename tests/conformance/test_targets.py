@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from milepost.conformance.errors import AdapterError, KitError, UsageError
-from milepost.conformance.targets import Target, build, names_for, resolve
+from milepost.conformance.targets import EXTRA_PROBES, Target, build, names_for, resolve
 from milepost.reference.cache import ReferenceCache, make
 from milepost.spec.capabilities import Capabilities, Configuration, Group
 
@@ -67,6 +67,7 @@ def test_a_name_that_stands_for_nothing_says_what_would(name: str, kind: type[Ki
 def test_the_bare_name_of_an_engine_stands_for_all_its_configurations() -> None:
     assert names_for("freetoken") == ["freetoken:page1", "freetoken:page16"]
     assert names_for("reference") == ["reference"]
+    assert names_for("milepost") == ["milepost"]
     assert names_for("acme:make") == ["acme:make"]
 
 
@@ -144,3 +145,9 @@ def test_a_make_that_fails_is_the_adapters_error(made: BaseException, text: str)
 
 def test_a_right_cache_is_built() -> None:
     assert build(resolve("acme_for_targets:make"), SIZES).capabilities == make(SIZES).capabilities
+
+
+def test_a_target_whose_modules_are_missing_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXTRA_PROBES, "cache", ("numpy", "absent_torch"))
+    with pytest.raises(UsageError, match=r"target 'milepost' needs absent_torch: `pip install 'milepost\[cache\]'`"):
+        resolve("milepost")

@@ -88,6 +88,33 @@ def test_a_damaged_trace_is_refused_in_its_place(
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ('"said":[[', '"said":[[],[', "1 are named, with 2 sayings"),
+    ('"requests":["r1"]', '"requests":"r1"', "requests: expected a list"),
+    ('"requests":["r1"]', '"requests":["r9"]', "'r9' is not open"),
+    ('"cells":[1]', '"cells":["x"]', "cells[0]: expected an integer"),
+    ('"cells":[1]', '"cells":[1,2]', "1 are named, with 1 sayings and 2 cells"),
+])
+def test_a_damaged_line_of_requests_that_go_on_is_refused_in_its_place(
+    old: str, new: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = begin(tmp_path / "good")
+    trace.open("r1", trace.digests.tokens([1, 2, 3, 4]), [], 0, {})
+    trace.extend("r1", 4, "", ',"table":{"kv":[0],"state":{"live":0}}')
+    trace.launch(1, [])
+    trace.go_on("r1", trace.digests.of_token[5], 1)
+    trace.launch(2, [])
+    trace.finish()
+    lines = files(tmp_path / "good")[0].read_text().splitlines()
+    assert old in lines[4]
+    path = tmp_path / "damaged.jsonl"
+    path.write_text("\n".join([*lines[:4], lines[4].replace(old, new), *lines[5:]]) + "\n")
+    assert run(["check", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{path}:5: " in error
+    assert says in error
+
+
 def test_a_column_far_beyond_its_table_does_not_fill_the_memory(lines: list[str], tmp_path: Path) -> None:
     path = tmp_path / "damaged.jsonl"
     lines[2] = lines[2].replace('"table":{"kv":[0]', '"changes":{"kv":[[99999999999,0]]')

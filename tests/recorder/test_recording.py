@@ -2,6 +2,8 @@
 
 import ast
 import json
+import os
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -13,6 +15,8 @@ import pytest
 
 import milepost_record
 from milepost.conformance.checking import check_trace
+from milepost.conformance.errors import FormatError
+from milepost_record import ENGINES
 from milepost_record.digests import Digests
 from milepost_record.guard import watch
 from milepost_record.settings import Settings, read_settings
@@ -130,6 +134,47 @@ def test_without_a_reason_to_doubt_memory_that_nobody_wrote_is_a_fault(tmp_path:
     assert code(tmp_path) == "uninitialized-read"
 
 
+def test_requests_that_go_on_together_share_a_line_and_are_judged_one_by_one(tmp_path: Path) -> None:
+    trace = begin(tmp_path)
+    for page, slot in ((0, 0), (1, 1)):
+        name = trace.new_request()
+        trace.open(name, trace.digests.tokens([1, 2, 3, page]), [], 0, {})
+        trace.extend(name, 4, "", f',"table":{{"kv":[{page}],"state":{{"live":{slot}}}}}')
+    trace.launch(1, [])
+    trace.go_on("r1", trace.digests.of_token[7], 4)
+    trace.go_on("r2", trace.digests.of_token[8], 5)
+    trace.launch(2, [])
+    trace.close("r1", "")
+    hit(trace, [1, 2, 3, 0, 8, 9], 0, 0)
+    trace.finish()
+    lines = [json.loads(line) for line in files(tmp_path)[0].read_text().splitlines()]
+    assert [line.get("op") for line in lines].count("go-on") == 1
+    checked = check_trace(files(tmp_path)[0])
+    # r1 went on by a token, so that its slot is worth nothing at 4 any more.
+    assert (checked.outcome.code, checked.counted, checked.place) == ("over-advanced", 10, 10)
+
+
+def test_a_process_that_is_killed_loses_what_waited_for_less_than_a_second(tmp_path: Path) -> None:
+    program = (
+        "import os, time\n"
+        "from milepost_record.settings import Settings\n"
+        "from milepost_record.trace import Trace\n"
+        f"trace = Trace(Settings({str(tmp_path)!r}, salt=b's'), 'toy', {HEADER!r})\n"
+        "for number in range(13):\n"
+        "    trace.launch(number, [])\n"
+        "    trace.land(number)\n"
+        "    time.sleep(0.1)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    paths = {**os.environ, "PYTHONPATH": str(RECORDER / "src")}
+    assert subprocess.run([sys.executable, "-c", program], env=paths, check=False, timeout=60).returncode == -9
+    lines = files(tmp_path)[0].read_text().splitlines()
+    assert len(lines) > 16
+    assert all(json.loads(line) for line in lines)
+    with pytest.raises(FormatError, match="cut short after this line"):
+        check_trace(files(tmp_path)[0])
+
+
 def test_tokens_that_are_told_late_belong_where_they_were_computed(tmp_path: Path) -> None:
     trace = begin(tmp_path)
     trace.open("r1", trace.digests.tokens([1, 2, 3]), [], 0, {})
@@ -238,7 +283,7 @@ def test_the_two_line_call_refuses_what_it_does_not_know_without_raising(
 def test_the_recorder_needs_only_the_standard_library() -> None:
     declared = tomllib.loads((RECORDER / "pyproject.toml").read_text())
     assert declared["project"]["dependencies"] == []
-    known, found = {*sys.stdlib_module_names, "milepost_record", "vllm"}, set()
+    known, found = {*sys.stdlib_module_names, "milepost_record", *ENGINES, "torch"}, set()
     for file in (RECORDER / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(), feature_version=(3, 10))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -250,7 +295,7 @@ def test_the_recorder_needs_only_the_standard_library() -> None:
 def test_every_entry_point_names_a_function_that_does_nothing_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MILEPOST_RECORD", raising=False)
     groups = tomllib.loads((RECORDER / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert set(groups) == {"vllm.general_plugins"}
+    assert set(groups) == {"vllm.general_plugins", "sglang.srt.plugins"}
     for entries in groups.values():
         for target in entries.values():
             module, _, name = target.partition(":")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tomllib
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from milepost.conformance.checking import Checked, check_trace
+from milepost.conformance.events import check_events
 from milepost.conformance.targets import peer_python
 
 HERE = Path(__file__).resolve().parent
@@ -100,6 +102,22 @@ def test_vllms_own_unaligned_chunks_are_seen_in_place(tmp_path: Path) -> None:
     drive(tmp_path, 8, UNALIGNED)
     (checked,) = judged(tmp_path)
     assert checked.outcome.code == "torn-hit"
+
+
+@pytest.mark.parametrize("settings", [SIMPLE, '{"checkpoint": 1, "unit": 4, "blocks": 26}', UNALIGNED])
+def test_vllms_own_events_agree_with_themselves_and_a_forged_one_does_not(settings: str, tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    drive(tmp_path / "traces", 1, settings, EVENTS=str(events))
+    report = check_events(events)
+    assert report.fault == ""
+    assert report.counts["stored"] > 100
+    assert report.counts["removed"] > 100
+    assert report.counts["some"] > 10
+    first = json.loads(events.read_text().splitlines()[0])[1][0]
+    forged = {**first, "token_ids": [one + 1 for one in first["token_ids"]]}
+    with events.open("a") as file:
+        file.write(json.dumps([0.0, [first, forged]]) + "\n")
+    assert "is stored a second time with another text" in check_events(events).fault
 
 
 def test_an_error_of_the_recorder_leaves_the_engine_alone(tmp_path: Path) -> None:

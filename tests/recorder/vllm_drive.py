@@ -1,9 +1,11 @@
 """Runs in vLLM's environment: its own scheduler loop under a recorder, with requests that share prefixes.
 
-Usage: vllm_drive.py SEED SETTINGS [EDIT] with MILEPOST_RECORD set; SETTINGS are fields of the adapter's as JSON.
+Usage: vllm_drive.py SEED SETTINGS [EDIT] with MILEPOST_RECORD set; SETTINGS are fields of the adapter's as JSON. Where
+EVENTS names a file, the KV events that vLLM publishes are written to it as a subscriber would write them.
 """
 
 import json
+import os
 import random
 import sys
 from collections import deque
@@ -27,6 +29,27 @@ def offer_the_first_state_always(scheduler: Any) -> None:
         return blocks, length, junction
 
     manager.get_computed_blocks = edited
+
+
+class Subscriber:
+    """Takes the place of vLLM's publisher; each batch goes through vLLM's own encoding, and is decoded untyped."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def publish(self, batch: Any) -> None:
+        import msgspec
+
+        received = msgspec.msgpack.decode(msgspec.msgpack.encode(batch))
+        with open(self.path, "ab") as file:
+            file.write(msgspec.json.encode(received) + b"\n")
+
+
+def listen(scheduler: Any, path: str) -> None:
+    """Switch vLLM's events on, as its `kv_events_config` does where the scheduler is built."""
+    manager = scheduler.kv_cache_manager
+    manager.enable_kv_cache_events = manager.block_pool.enable_kv_cache_events = True
+    scheduler.kv_event_publisher = Subscriber(path)
 
 
 class Loop:
@@ -82,6 +105,8 @@ def main(seed: int, settings: str, edit: str = "") -> None:
     else:
         scheduler = build_scheduler(Settings(**json.loads(settings)))
         loop = Loop(scheduler, seed)
+    if path := os.environ.get("EVENTS"):
+        listen(scheduler, path)
     if edit == "fault":
         offer_the_first_state_always(scheduler)
     if edit == "crash":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from hashlib import blake2b
 
@@ -23,15 +23,15 @@ class _Known(dict[int, str]):
 
 
 class Digests:
-    """Digests under one salt of at most 64 bytes."""
+    """Digests under one salt of at most 64 bytes; `of_token` has that of each token."""
 
     def __init__(self, salt: bytes) -> None:
         self._salt = salt[:64]
-        self._known = _Known(self._salt)
+        self.of_token: Mapping[int, str] = _Known(self._salt)
 
     def tokens(self, tokens: Iterable[int]) -> str:
         """Return the digests of tokens as a JSON list."""
-        return f"[{','.join(map(self._known.__getitem__, tokens))}]"
+        return f"[{','.join(map(self.of_token.__getitem__, tokens))}]"
 
     def placeholder(self, identity: str, offset: int) -> str:
         """Return the digest of one position of something that is no text: an image, a sound."""

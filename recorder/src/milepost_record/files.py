@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import IO, Any
 
 BUFFER_CHARACTERS = 1 << 16
+BUFFER_SECONDS = 1.0
+"""How long a line waits at most while the engine runs: a process that is killed loses no more than that."""
 
 Header = dict[str, Any]
 
@@ -27,6 +30,7 @@ class Files:
         self._buffer: list[str] = []
         self._buffered = self._size = self._lines = self._number = 0
         self._file: IO[str] | None = None
+        self._due = time.monotonic() + BUFFER_SECONDS
 
     @property
     def full(self) -> bool:
@@ -39,6 +43,11 @@ class Files:
             self._begin()
         self._lines += 1
         self._put(line)
+
+    def flush_if_due(self) -> None:
+        """Hand what has waited for a second to the operating system."""
+        if self._buffer and time.monotonic() >= self._due:
+            self._flush()
 
     def finish(self, stopped: str = "") -> None:
         """End the file; `stopped` says why nothing follows, in a file of its own where there is none."""
@@ -74,3 +83,4 @@ class Files:
         self._file.flush()
         self._size += self._buffered
         self._buffer, self._buffered = [], 0
+        self._due = time.monotonic() + BUFFER_SECONDS

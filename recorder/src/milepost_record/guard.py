@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any, Protocol
 
 MARK = "_milepost_record_watch"
+
+
+class Unknown(Exception):
+    """The engine is set up, or goes on, in a way that the recorder cannot describe."""
 
 
 class Recording(Protocol):
@@ -26,15 +32,15 @@ def watch(
     find: Callable[[Any], Recording | None],
     before: Callable[..., Any] | None = None,
     after: Callable[..., Any] | None = None,
-) -> None:
+) -> bool:
     """Call `before(recording, *arguments)` and `after(recording, noted, result, *arguments)` around a method.
 
     `noted` is what `before` returned. `find` gives the recording of the object whose method is called. Watching a
-    method twice changes nothing.
+    method twice changes nothing, and is answered with False.
     """
     original = getattr(owner, name)
     if MARK in vars(original):
-        return
+        return False
 
     @functools.wraps(original)
     def watched(*arguments: Any, **named: Any) -> Any:
@@ -44,19 +50,39 @@ def watch(
             if before is not None and recording is not None and recording.on:
                 noted = before(recording, *arguments, **named)
         except Exception as error:
-            _failed(recording, error)
+            fail(recording, error)
         result = original(*arguments, **named)
         if after is not None and recording is not None and recording.on:
             try:
                 after(recording, noted, result, *arguments, **named)
             except Exception as error:
-                _failed(recording, error)
+                fail(recording, error)
         return result
 
     setattr(watched, MARK, True)
     setattr(owner, name, watched)
+    return True
 
 
-def _failed(recording: Recording | None, error: Exception) -> None:
+def fail(recording: Recording | None, error: Exception) -> None:
+    """Switch a recording off, where there is one."""
     if recording is not None:
         recording.fail(error)
+
+
+class Building:
+    """What a failure to begin is told to."""
+
+    on = True
+
+    def fail(self, error: BaseException) -> None:
+        """Say that there is no recording."""
+        print(f"milepost-record: nothing is recorded: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed engine."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "of unknown version"

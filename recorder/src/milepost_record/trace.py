@@ -1,7 +1,9 @@
 """The lines of a trace, whatever the engine: names of requests, what they were granted, steps, and what is unseen.
 
-A table is written whole once and then as changes. Cells that requests outside of the trace were granted or write are
-named on the next line as `unseen`: what lies there is unknown to whoever judges.
+A table is written whole once and then as changes. Requests that go on by one token each and whose tables stay as they
+are, but for a new page at the end, share a line: it is most of what an engine does, and has to cost next to nothing.
+Cells that requests outside of the trace were granted or write are named on the next line as `unseen`: what lies there
+is unknown to whoever judges.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import atexit
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from milepost_record.digests import Digests
@@ -19,13 +21,15 @@ from milepost_record.settings import Settings
 
 FORMAT = 1
 VERSION = "0.1.0"
+NULL = -1
+"""No cell."""
 
 Json = Any
 UnseenCell = tuple[str, int]
 
 
-def _text(value: Json) -> str:
-    return json.dumps(value, separators=(",", ":"))
+text_of = json.JSONEncoder(separators=(",", ":")).encode
+"""Returns a value as JSON; an encoder that is made once, as `json.dumps` would make one at each call."""
 
 
 class Trace:
@@ -46,6 +50,8 @@ class Trace:
         self._step_unseen: list[UnseenCell] = []
         self._requests = self._steps = 0
         self._flights: dict[int, int] = {}
+        self._going_on: list[Any] = []
+        self.before_end: Callable[[], None] | None = None
         _open_traces.add(self)
 
     def _head(self, number: int) -> dict[str, Json]:
@@ -63,8 +69,8 @@ class Trace:
 
     def open(self, request: str, tokens: str, namespace: Json, length: int, table: Json) -> None:
         """Write a hit; `tokens` are digests as JSON."""
-        spaces = f',"namespace":{_text(namespace)}' if namespace else ""
-        hit = f'{{"length":{length},"table":{_text(table)}}}' if length else '{"length":0}'
+        spaces = f',"namespace":{text_of(namespace)}' if namespace else ""
+        hit = f'{{"length":{length},"table":{text_of(table)}}}' if length else '{"length":0}'
         self._add(f'"op":"open","request":"{request}","tokens":{tokens}{spaces}', f'{{"hit":{hit}}}')
 
     def extend(
@@ -78,6 +84,10 @@ class Trace:
             f'{{"grant":{{"length":{length}{table}{frozen_text}{states}}}}}',
         )
 
+    def go_on(self, request: str, told: str, cell: int = NULL) -> None:
+        """Write that a request is granted one token more; `told` are digests, `cell` is its new page, NULL for none."""
+        self._going_on += (request, told, cell)
+
     def refuse(self, request: str, to: int, said: str, changes: str) -> None:
         """Write an extend that was refused, and what it gave up all the same."""
         tables = f',"changes":{{"{request}":{changes}}}' if changes else ""
@@ -86,9 +96,10 @@ class Trace:
 
     def launch(self, flight: int, phases: Json, changes: str = "") -> None:
         """Write a step; `flight` names it for `land`, `changes` are members by request as JSON."""
+        self._write_going_on()
         self._steps += 1
         self._flights[flight] = self._steps
-        moved = f',"phases":{_text(phases)}' if phases else ""
+        moved = f',"phases":{text_of(phases)}' if phases else ""
         tables = f',"changes":{{{changes}}}' if changes else ""
         # What the unseen requests of the step write is unknown after it as before it.
         self._unseen, self._step_unseen = self._step_unseen, []
@@ -99,6 +110,14 @@ class Trace:
         step = self._flights.pop(flight, 0)
         if step:
             self._add(f'"op":"land","step":{step}', '{"landing":{}}')
+        self._files.flush_if_due()
+
+    def publish(self, request: str, phases: Json, changes: str) -> None:
+        """Write that a cache took what a request has computed; `changes` are members of its table as JSON."""
+        moved = f',"phases":{text_of(phases)}' if phases else ""
+        tables = f',"changes":{{"{request}":{{{changes}}}}}' if changes else ""
+        got = f"{moved}{tables}"[1:]
+        self._add(f'"op":"publish","request":"{request}"', f'{{"landing":{{{got}}}}}')
 
     def close(self, request: str, said: str) -> None:
         """Write the end of a request."""
@@ -127,6 +146,7 @@ class Trace:
 
     def rotate(self) -> None:
         """Begin a new file: nothing of what was open is known in it."""
+        self._write_going_on()
         self._files.finish()
         self.rotations += 1
         self._flights.clear()
@@ -139,6 +159,7 @@ class Trace:
         self.on = False
         _open_traces.discard(self)
         try:
+            self._write_going_on()
             sentence = f"{type(error).__name__}: {error}"[:300]
             print(f"milepost-record: switched off, the engine runs on: {sentence}", file=sys.stderr)
             self._files.finish(sentence)
@@ -149,18 +170,36 @@ class Trace:
         """End the recording."""
         if not self.on:
             return
-        self.on = False
         try:
+            if self.before_end is not None:
+                self.before_end()
+            if not self.on:
+                return
+            self.on = False
+            self._write_going_on()
             self._files.finish()
         except Exception as error:
+            self.on = False
             print(f"milepost-record: the trace could not be ended: {error}", file=sys.stderr)
 
     def _add(self, operation: str, got: str) -> None:
-        unseen = ""
-        if self._unseen:
-            unseen = f',"unseen":{_text(self._unseen)}'
-            self._unseen = []
-        self._files.add(f'{{{operation}{unseen},"got":{got}}}')
+        if self._going_on:
+            self._write_going_on()
+        self._files.add(f'{{{operation}{self._take_unseen()},"got":{got}}}')
+
+    def _write_going_on(self) -> None:
+        if not self._going_on:
+            return
+        noted, self._going_on = self._going_on, []
+        names, told, cells = '","'.join(noted[::3]), "],[".join(noted[1::3]), noted[2::3]
+        grown = f',"cells":{cells}' if any(cell != NULL for cell in cells) else ""
+        self._files.add(f'{{"op":"go-on","requests":["{names}"],"said":[[{told}]]{grown}{self._take_unseen()}}}')
+
+    def _take_unseen(self) -> str:
+        if not self._unseen:
+            return ""
+        noted, self._unseen = self._unseen, []
+        return f',"unseen":{text_of(noted)}'
 
 
 _open_traces: set[Trace] = set()

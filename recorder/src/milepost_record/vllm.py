@@ -6,16 +6,16 @@ own copies of states between the blocks of a request follow from the tables, and
 
 from __future__ import annotations
 
+import functools
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from milepost_record.guard import watch
+from milepost_record.guard import Building, Unknown, fail, watch
 from milepost_record.settings import Settings
 from milepost_record.trace import Trace
-from milepost_record.vllm_tables import NULL, POOL, Claim, Group, Part, Row, Unknown, block_at
+from milepost_record.vllm_tables import NULL, POOL, Claim, Group, Part, Row, block_at
 
 TESTED = "0.33.0"
 ATTRIBUTE = "_milepost_recording"
@@ -31,11 +31,15 @@ class Recording:
         self.claims: dict[str, Claim | None] = {}
         self.copies: list[Any] = []
         self.zeros: Sequence[int] = ()
+        self.unsettled: dict[str, Claim] = {}
+        self.nothing_new = manager.empty_kv_cache_blocks
+        self.ran: list[Any] = []
         states = [group for group in self.groups if group.recurrent]
         self.alignment = int(states[0].manager.cache_hit_alignment_tokens) if states else 1
         self.hash_block = int(manager.block_pool.hash_block_size)
         partial = [*(["attached"] if attached else []), *(["worker"] if states else [])]
         self.trace = Trace(settings, "vllm", self._header(int(config.num_blocks) - 1, states), partial)
+        self.digest_of = self.trace.digests.of_token
 
     def _header(self, blocks: int, states: list[Group]) -> dict[str, Any]:
         version = _version()
@@ -64,6 +68,7 @@ class Recording:
 
     def fail(self, error: BaseException) -> None:
         """Switch the recording off."""
+        self.claims, self.ran = {}, []
         self.trace.fail(error)
 
     # -- allocation
@@ -86,6 +91,8 @@ class Recording:
         num_external_computed_tokens: int = 0, delay_cache_blocks: bool = False, *_: Any, **__: Any,
     ) -> None:
         """Write an extend, and before the first one of a request its open."""
+        if self.ran:
+            self.write_ran()
         name = request.request_id
         if num_lookahead_tokens:
             raise Unknown("speculative decoding")
@@ -107,6 +114,19 @@ class Recording:
         else:
             self._run_on(request, claim, num_new_tokens, result.get_block_ids())
 
+    def write_ran(self) -> None:
+        """Write of each request that only went on by a token that it did, and what it was told before."""
+        ran, self.ran = self.ran, []
+        digest_of, go_on = self.digest_of, self.trace.go_on
+        for claim, request in zip(ran[::2], ran[1::2], strict=True):
+            known, total, told = claim.known, request.num_tokens, ""
+            if total == known + 1:
+                told = digest_of[request.all_token_ids[known]]
+            elif total > known:
+                told = ",".join([digest_of[token] for token in request.all_token_ids[known:total]])
+            claim.known = total
+            go_on(claim.name, told)
+
     def _admit(
         self, request: Any, count: int, length: int, hit: list[Row] | None, rows: list[Row], foreign: bool
     ) -> None:
@@ -117,7 +137,8 @@ class Recording:
             offered = {block for row in hit or () for block in row}
             self._unsee(name, [[block for block in row if block not in offered] for row in rows])
             return
-        claim = Claim(trace.new_request(), list(map(Part, self.groups, rows)), length, request.num_tokens)
+        parts = list(map(Part, self.groups, rows))
+        claim = Claim(trace.new_request(), name, parts, length, request.num_tokens)
         self.claims[name] = claim
         offers = zip(claim.parts, hit, strict=True) if hit else ()
         table = {part.group.name: part.offer(row, length) for part, row in offers}
@@ -140,13 +161,15 @@ class Recording:
     def _step(self, claim: Claim, start: int, stop: int) -> str:
         """Advance a claim; return the states that the kernel writes out inside it, by vLLM's own rule, as JSON."""
         frozen: list[str] = []
-        for part in claim.parts:
+        for part in claim.states:
             if part.group.exports:
                 offset, column = self._checkpoint(part.group, start, stop)
                 if column >= 0 and block_at(part.row, column):
                     part.positions[column] = start + offset
                     frozen.append(f'["{part.group.name}",{part.row[column]},{start + offset}]')
         claim.advance(stop)
+        if claim.moves or any(part.source != NULL for part in claim.states):
+            self.unsettled[claim.request] = claim
         return ",".join(frozen)
 
     def _checkpoint(self, group: Group, start: int, stop: int) -> tuple[int, int]:
@@ -187,9 +210,9 @@ class Recording:
     def _said(self, request: Any, claim: Claim) -> str:
         """Return what the engine has learnt of the request's answer since it was last asked."""
         known, claim.known = claim.known, request.num_tokens
-        if known == claim.known:
-            return ""
-        return self.trace.said(request.all_token_ids[known : claim.known])
+        if known + 1 == claim.known:
+            return f',"said":[{self.digest_of[request.all_token_ids[known]]}]'
+        return self.trace.said(request.all_token_ids[known : claim.known]) if known < claim.known else ""
 
     def _unsee(self, name: str, rows: Sequence[Row]) -> None:
         """Note what a request outside of the trace was granted, and the states that it goes on to write."""
@@ -201,17 +224,23 @@ class Recording:
     def _lose(self, name: str, claim: Claim) -> None:
         """Take a request out of the trace."""
         self.claims[name] = None
+        self.unsettled.pop(name, None)
         self.trace.close(claim.name, "")
         self._unsee(name, [part.row for part in claim.parts])
 
     def before_free(self, manager: Any, request: Any, *_: Any, **__: Any) -> None:
         """Write the end of a request, or that it is preempted: it comes back under another name."""
+        if self.ran:
+            self.write_ran()
         claim = self.claims.pop(request.request_id, None)
+        self.unsettled.pop(request.request_id, None)
         if claim is not None:
             self.trace.close(claim.name, self._said(request, claim))
 
     def after_reset(self, noted: None, done: bool, *_: Any, **__: Any) -> None:
         """Write a reset that was done; of one that was refused nothing follows."""
+        if self.ran:
+            self.write_ran()
         if done:
             self.trace.reset()
 
@@ -227,8 +256,10 @@ class Recording:
 
     def before_launch(self, scheduler: Any, output: Any) -> None:
         """Write the step that the scheduler hands to its worker."""
+        if self.ran:
+            self.write_ran()
         names = output.num_scheduled_tokens
-        claims = [(name, claim) for name in names if (claim := self.claims.get(name)) is not None]
+        claims = [(name, claim) for name, claim in self.unsettled.items() if name in names] if self.unsettled else []
         moves = [(POOL, *pair) for _, claim in claims for pair in claim.moves]
         phases: list[dict[str, Any]] = []
         if self.zeros:
@@ -240,6 +271,8 @@ class Recording:
         self.zeros, self.copies = (), []
         if not names and not phases:
             return
+        for name, _ in claims:
+            del self.unsettled[name]
         shown = [(claim.name, settled) for name, claim in claims if (settled := _settle(name, claim))]
         self.trace.launch(id(output), phases, ",".join(f'"{name}":{{{text}}}' for name, text in shown))
         if not names:
@@ -249,6 +282,7 @@ class Recording:
 
     def _rotate(self) -> None:
         self.trace.rotate()
+        self.unsettled.clear()
         for name, claim in self.claims.items():
             if claim is not None:
                 self.claims[name] = None
@@ -282,10 +316,10 @@ def watch_vllm(settings: Settings) -> None:
     """Record every block manager that is built in this process from now on."""
     manager, scheduler = _classes()
 
-    def build(building: _Building, noted: None, result: None, instance: Any, *_: Any, **__: Any) -> None:
+    def build(building: Building, noted: None, result: None, instance: Any, *_: Any, **__: Any) -> None:
         attach_vllm(instance, settings, attached=False)
 
-    watch(manager, "__init__", lambda instance: _Building(), after=build)
+    watch(manager, "__init__", lambda instance: Building(), after=build)
     _watch_methods(manager, scheduler)
 
 
@@ -307,7 +341,8 @@ def _classes() -> tuple[Any, Any]:
 
 def _watch_methods(manager: Any, scheduler: Any) -> None:
     own, through = _of_manager, _of_scheduler
-    watch(manager, "allocate_slots", own, Recording.before_allocation, Recording.after_allocation)
+    if watch(manager, "allocate_slots", own, Recording.before_allocation, Recording.after_allocation):
+        _hasten(manager)
     watch(manager, "free", own, Recording.before_free)
     watch(manager, "pop_blocks_for_free", own, Recording.before_free)
     watch(manager, "reset_prefix_cache", own, after=Recording.after_reset)
@@ -317,18 +352,48 @@ def _watch_methods(manager: Any, scheduler: Any) -> None:
     watch(scheduler, "update_from_output", through, Recording.before_landing)
 
 
+def _hasten(owner: Any) -> None:
+    """Put a shorter way before the watched allocation, for requests that are known already.
+
+    It is taken once for each request and step. Where nothing but the length has changed it makes no table, reads no
+    token and writes nothing: that is left to the step, which does it for all of them at once.
+    """
+    watched = owner.allocate_slots
+    original = watched.__wrapped__
+
+    @functools.wraps(watched)
+    def hastened(manager: Any, request: Any, num_new_tokens: int, *more: Any, **named: Any) -> Any:
+        recording = claim = None
+        try:
+            recording = getattr(manager, ATTRIBUTE, None)
+            if recording is not None:
+                claim = recording.claims.get(request.request_id)
+        except Exception as error:
+            fail(recording, error)
+        if claim is None:
+            return (original if recording is None else watched)(manager, request, num_new_tokens, *more, **named)
+        assert recording is not None
+        result = original(manager, request, num_new_tokens, *more, **named)
+        try:
+            length = claim.length
+            if (
+                num_new_tokens == 1 and result is recording.nothing_new and length < claim.edge
+                and request.num_computed_tokens == length and not (claim.loose and claim.lets_go())
+            ):
+                claim.length = length + 1
+                recording.ran += (claim, request)
+            else:
+                recording.after_allocation(None, result, manager, request, num_new_tokens, *more, **named)
+        except Exception as error:
+            fail(recording, error)
+        return result
+
+    owner.allocate_slots = hastened
+
+
 def _of_manager(manager: Any) -> Recording | None:
     return getattr(manager, ATTRIBUTE, None)
 
 
 def _of_scheduler(scheduler: Any) -> Recording | None:
     return getattr(scheduler.kv_cache_manager, ATTRIBUTE, None)
-
-
-class _Building:
-    """What a failure to begin is told to."""
-
-    on = True
-
-    def fail(self, error: BaseException) -> None:
-        print(f"milepost-record: nothing is recorded: {type(error).__name__}: {error}", file=sys.stderr)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from milepost_record.guard import Unknown
+
 NULL = -1
+ENDLESS = 1 << 60
 POOL = "blocks"
 
 Row = list[int]
-
-
-class Unknown(Exception):
-    """The engine is set up in a way that the recorder cannot describe."""
 
 
 class Group:
@@ -121,6 +120,13 @@ class Part:
             self.first += 1
         return [f"[{column},{NULL}]" for column in range(start, self.first)]
 
+    def lets_go(self, request: str) -> bool:
+        """Tell whether a block that it held when it was last looked at is gone."""
+        if self.group.recurrent:
+            return not self._all_held(request)
+        held = self.group.held(request)
+        return self.first < len(held) and held[self.first].is_null
+
     def _all_held(self, request: str) -> bool:
         held = self.group.held(request)
         return all(column < len(held) and not held[column].is_null for column in self.columns)
@@ -145,13 +151,18 @@ class Part:
 class Claim:
     """A request that holds blocks: its parts, its length in tokens, and the tokens that are written down of it.
 
-    `moves` are the copies of states that the worker makes before the next step.
+    `name` is its name in the trace and `request` the engine's. `moves` are the copies of states that the worker makes
+    before the next step. Up to the length of `edge` its states stay in the blocks that it holds now; `loose` parts may
+    let go of blocks before.
     """
 
-    __slots__ = ("known", "length", "moves", "name", "parts", "states")
+    __slots__ = ("edge", "known", "length", "loose", "moves", "name", "parts", "request", "states", "windows")
 
-    def __init__(self, name: str, parts: list[Part], hit: int, known: int) -> None:
-        self.name, self.parts, self.length, self.known = name, parts, hit, known
+    def __init__(self, name: str, request: str, parts: list[Part], hit: int, known: int) -> None:
+        self.name, self.request, self.parts, self.length, self.known = name, request, parts, hit, known
+        self.edge = 0
+        self.loose: list[Part] = []
+        self.windows = [part for part in parts if part.group.kind == "window"]
         self.moves: list[tuple[int, int]] = []
         self.states = [part for part in parts if part.group.recurrent]
 
@@ -161,18 +172,34 @@ class Claim:
         for part in self.states:
             before, column = part.group.column(start), part.group.column(stop)
             if before not in (-1, column):
+                part.positions[before] = start
                 self.moves.append((part.row[before], block_at(part.row, column)))
             part.positions[column] = stop
 
+    def lets_go(self) -> bool:
+        """Tell whether a loose part let go of a block since it was last looked at."""
+        return any(part.lets_go(self.request) for part in self.loose)
+
+    def find_edge(self) -> None:
+        """Look how far the states stay in their blocks: nowhere while one is to be restored."""
+        edge, loose = ENDLESS, self.windows
+        for part in self.states:
+            edge = min(edge, (part.at + 1) * part.group.size if part.source == NULL else 0)
+            if len(part.columns) > 1:
+                loose = [*loose, part]
+        self.edge, self.loose = edge, loose
+
     def whole(self, request: str) -> str:
         """Return the table as JSON."""
-        members = (f'"{part.group.name}":{part.whole(request, self.length)}' for part in self.parts)
+        members = [f'"{part.group.name}":{part.whole(request, self.length)}' for part in self.parts]
+        self.find_edge()
         return f"{{{','.join(members)}}}"
 
     def changes(self, request: str, grown: Sequence[int]) -> str:
         """Return what changed in the table, as JSON; '' where nothing did."""
         texts = [part.changes(request, self.length, count) for part, count in zip(self.parts, grown, strict=True)]
         members = [f'"{part.group.name}":{text}' for part, text in zip(self.parts, texts, strict=True) if text]
+        self.find_edge()
         return f"{{{','.join(members)}}}" if members else ""
 
 

@@ -1,0 +1,306 @@
+"""The production cache at the seam: the index over opaque cells, two pools, and the tensors behind them.
+
+It decides as the reference does, answer for answer. What it is asked wrongly is told before anything changes; a copy
+that fails leaves its step planned and its cells where they were.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from milepost.optimized.contents import ContentIds
+from milepost.optimized.declaration import KV, STATE, declare
+from milepost.optimized.errors import BadInput, UnknownRequest
+from milepost.optimized.events import EventWriter
+from milepost.optimized.explaining import Explanation, Lookup
+from milepost.optimized.index import FULL, RECURRENT, PrefixIndex
+from milepost.optimized.inventory import account, inventory, verify
+from milepost.optimized.keeping import CellKeeper
+from milepost.optimized.memory import Memory, Payloads, Shapes
+from milepost.optimized.pools import FROZEN, CellPool
+from milepost.optimized.requests import Flight, FrozenSlot, Plan, Request
+from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Landing, Launched, Phase, Refused, ResetDone
+from milepost.spec.capabilities import Capabilities, Configuration
+from milepost.spec.geometry import boundary_grid, columns_for, lies_on
+from milepost.spec.payload import Content
+from milepost.spec.policies import EvictionPolicy, FreezePolicy
+from milepost.spec.seam import Holding
+from milepost.spec.words import NULL, Cell, Namespace
+
+
+class ShortPrompts(UserWarning):
+    """Says, when a cache is built, below which length it keeps nothing."""
+
+
+class PrefixCache(CellKeeper):
+    """An adapter at the seam, of one full-attention and one recurrent group.
+
+    `listens` keeps events for `take_events()`; `warns` tells the smallest cacheable prefix when it is built.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        shapes: Shapes | None = None,
+        freeze: FreezePolicy | None = None,
+        eviction: EvictionPolicy | None = None,
+        listens: bool = False,
+        warns: bool = True,
+    ) -> None:
+        pages, slots = (CellPool(name, configuration.pools.get(name, 0)) for name in (KV, STATE))
+        grid = boundary_grid(configuration.page_size, configuration.chunk_size)
+        index = PrefixIndex(
+            configuration.page_size, grid, ghosts=pages.cells, freeze=freeze, eviction=eviction, listened=listens
+        )
+        super().__init__(index, pages, slots)
+        self.configuration = configuration
+        self.contents = ContentIds()
+        self.memory = Memory(shapes or Shapes(), self.page_size, pages.cells, slots.cells)
+        self.writer = EventWriter(self.page_size, slots, self.memory.medium) if listens else None
+        self.flights: list[Flight] = []
+        self.opened = self.steps = 0
+        self._payloads: Payloads | None = None
+        self._capabilities = declare(configuration, grid)
+        if warns:
+            text = f"prompts of {grid} tokens and fewer are never reused: the smallest cacheable prefix is {grid + 1}"
+            warnings.warn(text, ShortPrompts, stacklevel=2)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this cache is and can do."""
+        return self._capabilities
+
+    # Open: look up and lease.
+
+    def open(
+        self, request: str, tokens: tuple[int, ...], namespace: Namespace, content: Mapping[int, str]
+    ) -> Hit | Refused:
+        """Look up the deepest boundary that both groups can resume at, and lease it."""
+        if request in self.requests:
+            raise BadInput(f"request '{request}' is open already")
+        packed = self.contents.pack(tokens, 0, content)
+        if not packed:
+            raise BadInput(f"request '{request}' has no tokens")
+        if reason := self.objection(len(tokens)):
+            return self._refused("open", reason)
+        # A resumed request holds its snapshot and its live slot at once.
+        match = self.index.match(packed, tuple(sorted(namespace)), cap=None if self.slots.cells > 1 else 0)
+        lease = self.index.lease(match)
+        self.opened += 1
+        claim = self.requests[request] = Request(
+            request, self.opened, lease, bytearray(packed), dict(content),
+            Lookup(len(tokens), match.length, match.kv_length, match.branch, match.reasons), match.cells.tolist(),
+        )
+        self.names[claim.serial] = request
+        claim.length = claim.landed = match.length
+        claim.source = match.state if isinstance(match.state, int) else NULL
+        self.counts.found(claim.lookup)
+        return Hit(match.length, claim.table())
+
+    def objection(self, tokens: int) -> str:
+        """Return why a prompt is not admitted, '' where it is."""
+        return "too-many-requests" if len(self.requests) >= self.configuration.max_live else self.fits(tokens)
+
+    def _refused(self, verb: str, reason: str, claim: Request | None = None) -> Refused:
+        self.counts.refused[verb, reason] += 1
+        return Refused(reason, tables={claim.name: claim.table()} if claim else {})
+
+    def request(self, name: str) -> Request:
+        """Return an open request; UnknownRequest where there is none of that name."""
+        claim = self.requests.get(name)
+        if claim is None:
+            raise UnknownRequest(f"request '{name}' is not open")
+        return claim
+
+    # Steps: plan, launch, land.
+
+    def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
+        """Plan tokens [length, to): pages, the live slot at first, and a frozen slot where one is wanted and had."""
+        claim = self.request(request)
+        if claim.planned or to <= claim.length:
+            return self._refused("extend", "no-progress")
+        if not self.make_room(FULL, columns_for(self.page_size, to) - len(claim.columns)):
+            return self._refused("extend", "no-page")
+        if not self.make_room(RECURRENT, int(claim.live == NULL)):
+            return self._refused("extend", "no-slot")
+        plan = Plan(claim.length, to)
+        self.grant(claim, plan)
+        claim.planned = plan
+        self.planned.append(claim)
+        frozen = ((STATE, plan.frozen.cell, plan.frozen.position),) if plan.frozen else ()
+        return Grant(to, claim.table(), frozen, {STATE: claim.live})
+
+    def launch(self) -> Launched:
+        """Start all planned extends as one step, after one phase that zeroes and restores fresh live slots."""
+        phases = self.first_phases(self.planned)
+        for phase in phases:
+            self.memory.run(phase, STATE)
+        self.steps += 1
+        flight = Flight(self.steps)
+        for claim in self.planned:
+            assert claim.planned
+            flight.spans.append((claim, claim.planned.start, claim.planned.stop))
+            claim.length, claim.planned, claim.live_is_set = claim.planned.stop, None, True
+            claim.in_flight += 1
+        self.planned.clear()
+        self.flights.append(flight)
+        return Launched(flight.step, phases)
+
+    def land(
+        self, step: int, accepted: Mapping[str, int], sampled: Mapping[str, tuple[int, ...]]
+    ) -> Landing:
+        """Count a step's tokens as computed, end its restores, and finish the requests that were waiting for it."""
+        flight = next((flight for flight in self.flights if flight.step == step), None)
+        if flight is None:
+            raise UnknownRequest(f"step {step} is not in flight")
+        said = [
+            self.contents.pack(sampled.get(claim.name, ()), len(claim.tokens) // 4, claim.content)
+            for claim, _, _ in flight.spans
+        ]
+        self.flights.remove(flight)
+        failures = []
+        for (claim, _, stop), tokens in zip(flight.spans, said, strict=True):
+            claim.tokens += tokens
+            try:
+                self._land_request(claim, stop)
+            except Exception as error:  # the others of the step have landed all the same
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return Landing({claim.name: claim.table() for claim, _, _ in flight.spans})
+
+    def _land_request(self, claim: Request, stop: int) -> None:
+        claim.in_flight -= 1
+        claim.landed = stop
+        self.slots.advance(claim.live, claim.serial, stop)
+        self.end_restore(claim)
+        if claim.closing and not claim.in_flight:
+            self.finish(claim)
+
+    # Snapshots, publishing, and the end of a request.
+
+    def freeze(self, request: str) -> Frozen | Refused:
+        """Copy the live slot into a frozen one at the request's current length.
+
+        A copy that fails costs the frozen slot that it was to overwrite, if there was one, and nothing else.
+        """
+        claim = self.request(request)
+        if claim.in_flight or claim.planned:
+            return self._refused("freeze", "in-flight")
+        if claim.live == NULL or (claim.frozen and claim.frozen.position == claim.length):
+            return self._refused("freeze", "nothing-to-freeze")
+        if not lies_on(self.grid, claim.length):
+            return self._refused("freeze", "unaligned")
+        if not claim.frozen and not self.make_room(RECURRENT, 1):
+            return self._refused("freeze", "no-slot", claim)
+        phase = self._copy_live(claim)
+        self.counts.freezes += 1
+        assert claim.frozen
+        return Frozen(claim.length, ((STATE, claim.frozen.cell),), claim.table(), phases=(phase,))
+
+    def _copy_live(self, claim: Request) -> Phase:
+        """Copy the live slot into the frozen one, a fresh one where there is none."""
+        if claim.frozen is None:
+            claim.frozen = FrozenSlot(claim.length, self.slots.take(claim.serial, FROZEN, claim.length))
+        phase = Phase(((STATE, claim.live, claim.frozen.cell),))
+        try:
+            self.memory.run(phase, STATE)
+        except BaseException:
+            self.return_frozen(claim)
+            raise
+        claim.frozen.position = claim.length
+        self.slots.advance(claim.frozen.cell, claim.serial, claim.length)
+        return phase
+
+    def publish(self, request: str) -> Landing | Refused:
+        """Publish whole landed pages, and donate the frozen slot if its pages are there."""
+        claim = self.request(request)
+        self.publish_landed(claim)
+        return Landing({claim.name: claim.table()})
+
+    def close(self, request: str, keep: bool) -> Landing:
+        """End a request, at once or when its last step lands."""
+        return self._depart(self.request(request), keep)
+
+    def preempt(self, request: str) -> Landing:
+        """Give up all cells of a request and publish nothing."""
+        return self._depart(self.request(request), keep=False)
+
+    def _depart(self, claim: Request, keep: bool) -> Landing:
+        """Take a request off the list; what a step in flight may touch is kept until it lands."""
+        del self.requests[claim.name]
+        self.drop_plan(claim)
+        claim.closing, claim.keep = True, keep
+        if not claim.in_flight:
+            self.finish(claim)
+        return Landing({claim.name: claim.table()})
+
+    # The cache as a whole.
+
+    def reset(self) -> ResetDone:
+        """Forget everything published; open requests run on and publish nothing more."""
+        self.take_back(self.index.reset())
+        self.tell()
+        self.counts.resets += 1
+        if not self.names:
+            self.contents.forget()
+        return ResetDone(True)
+
+    def evict(self, group: str, cells: int) -> Evicted:
+        """Evict the cells of a group that the policy puts first, and the snapshots that fall with them."""
+        if group not in (KV, STATE) or cells < 0:
+            raise BadInput(f"cannot evict {cells} cells of group '{group}': groups are {KV} and {STATE}")
+        given_up: list[Cell] = []
+        for _ in range(cells):
+            gone = self.evict_one(FULL if group == KV else RECURRENT)
+            if not gone:
+                break
+            given_up += gone
+        return Evicted(tuple(given_up))
+
+    def inventory(self) -> dict[Cell, Holding]:
+        """Return the ownership state of every cell."""
+        return inventory(self)
+
+    def account(self) -> dict[str, dict[str, int]]:
+        """Return cells by pool and by `free`, `private`, `evictable`, `protected`, each counted in O(1)."""
+        return account(self)
+
+    def explain(self, request: str) -> Explanation:
+        """Return what each group could have offered an open request, which one cut its hit, and what that cost."""
+        return self.request(request).lookup.explain()
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """Return the KV events since the last call, of a cache built with `listens=True`; take them at each step."""
+        return self.writer.take() if self.writer else []
+
+    def check(self) -> None:
+        """Verify all books against each other; CacheError or the index's Broken says which do not agree."""
+        verify(self)
+
+    # Memory, as the harness reaches it.
+
+    def read(self, cell: Cell, group: str) -> Content:
+        """Return the payload in a cell's memory."""
+        payloads = self._written()
+        return payloads.read_slot(cell[1]) if group == STATE else payloads.read_page(cell[1])
+
+    def write(self, cell: Cell, group: str, content: Content) -> None:
+        """Write a payload into a cell's memory as the model's forward would."""
+        payloads = self._written()
+        if isinstance(content, tuple):
+            payloads.write_page(cell[1], content)
+        elif content is not None:
+            payloads.write_slot(cell[1], content)
+
+    def _written(self) -> Payloads:
+        if self._payloads is None:
+            self._payloads = Payloads(self.memory)
+        return self._payloads
+
+
+def make(configuration: Configuration) -> PrefixCache:
+    """Build the cache with small tensors on the CPU, for the kit."""
+    return PrefixCache(configuration, warns=False)

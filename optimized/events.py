@@ -1,0 +1,118 @@
+"""KV events in the schema that vLLM and SGLang emit, with the one field that it lacks: the endpoint of a snapshot.
+
+A block is a page. A stored state is a block of its own group under the hash of the page that ends where it does; its
+`endpoint` is the position that its slot was written at, as the step was told, and never the place where it was filed:
+where the two differ, `milepost check --events` sees it. Contents have negative ids among `token_ids`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from milepost.optimized.declaration import KV, STATE
+from milepost.optimized.index import FULL, Cleared, Event, PagesStored, Removed, StateStored
+from milepost.optimized.index.packing import TOKEN_BYTES
+from milepost.optimized.pools import CellPool
+from milepost.spec.words import GroupKind
+
+GROUP_INDEX = {KV: 0, STATE: 1}
+SPEC_KINDS = {KV: "full_attention", STATE: "mamba"}
+"""The engines' words for the kinds of groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A page as events name it: its hash and its parent's, its tokens packed, its namespace."""
+
+    hash: int
+    parent: int | None
+    tokens: bytes
+    namespace: Hashable
+
+
+class EventWriter:
+    """Turns what the index tells into events, at once: a slot's endpoint is read while it is still that slot's."""
+
+    def __init__(self, page_size: int, slots: CellPool, medium: str) -> None:
+        self.page_size, self.slots, self.medium = page_size, slots, medium
+        self.pages: dict[Hashable, Block] = {}
+        self.states: dict[Hashable, int] = {}
+        self.written: list[dict[str, Any]] = []
+
+    def write(self, told: Iterable[Event]) -> None:
+        """Add the events for what the index told."""
+        for one in told:
+            if isinstance(one, PagesStored):
+                self._store_pages(one)
+            elif isinstance(one, StateStored):
+                self._store_state(one)
+            elif isinstance(one, Removed):
+                self._remove(one.kind, one.cell)
+            elif isinstance(one, Cleared):
+                self.pages.clear()
+                self.states.clear()
+                self.written.append({"type": "AllBlocksCleared"})
+
+    def take(self) -> list[dict[str, Any]]:
+        """Return the events since the last call."""
+        taken, self.written = self.written, []
+        return taken
+
+    def _store_pages(self, one: PagesStored) -> None:
+        parent = None if one.parent is None else self.pages[one.parent].hash
+        first, blocks, size = parent, [], self.page_size * TOKEN_BYTES
+        for place, cell in enumerate(one.cells):
+            tokens = one.tokens[place * size : (place + 1) * size]
+            block = Block(block_hash(parent, tokens, one.namespace), parent, tokens, one.namespace)
+            self.pages[cell] = block
+            blocks.append(block)
+            parent = block.hash
+        self._stored(KV, blocks, first)
+
+    def _store_state(self, one: StateStored) -> None:
+        block = self.pages[one.page]
+        self.states[one.cell] = block.hash
+        assert isinstance(one.cell, int)
+        self._stored(STATE, [block], block.parent, endpoint=self.slots.endpoints[one.cell])
+
+    def _stored(self, group: str, blocks: list[Block], parent: int | None, **more: Any) -> None:
+        numbers = array("i")
+        for block in blocks:
+            numbers.frombytes(block.tokens)
+        namespace = blocks[0].namespace
+        pairs = list(namespace) if isinstance(namespace, tuple) else []
+        salts = [list(pair) for pair in pairs if pair[0] != "adapter"]
+        self.written.append({
+            "type": "BlockStored",
+            "block_hashes": [block.hash for block in blocks],
+            "parent_block_hash": parent,
+            "token_ids": numbers.tolist(),
+            "block_size": self.page_size,
+            "lora_id": None,
+            "medium": self.medium,
+            "lora_name": next((value for kind, value in pairs if kind == "adapter"), None),
+            "extra_keys": [salts] * len(blocks) if salts else None,
+            "group_idx": GROUP_INDEX[group],
+            "kv_cache_spec_kind": SPEC_KINDS[group],
+            **more,
+        })
+
+    def _remove(self, kind: GroupKind, cell: Hashable) -> None:
+        group = KV if kind is FULL else STATE
+        one = self.pages.pop(cell).hash if kind is FULL else self.states.pop(cell)
+        self.written.append({
+            "type": "BlockRemoved",
+            "block_hashes": [one],
+            "medium": self.medium,
+            "group_idx": GROUP_INDEX[group],
+        })
+
+
+def block_hash(parent: int | None, tokens: bytes, namespace: Hashable) -> int:
+    """Return a positive number for a page, its namespace, and all that is before it."""
+    digest = blake2b(repr((parent, namespace)).encode() + tokens, digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1

@@ -1,0 +1,58 @@
+"""The two forms of a theorem about steps: true of a fresh cache and kept by each step, or true of each step itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import z3
+
+from milepost.proofs.invariants import Invariant, reachable
+from milepost.proofs.moves import Model, Move, model
+from milepost.proofs.prover import Obligation
+from milepost.proofs.scope import Scope, Term
+from milepost.proofs.tables import Tables
+from milepost.proofs.world import Background, World, fresh_world
+
+Obligations = Callable[[Tables, Scope], Iterable[Obligation]]
+
+
+def kept(*invariants: Invariant, whoever: tuple[str, ...] = ()) -> Obligations:
+    """Return that a fresh cache has the statements and every step keeps them.
+
+    The rows called one of `whoever` are taken without the conduct that their caller owes.
+    """
+    def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
+        whole = model(tables, scope)
+        base, before = whole.background, reachable(whole.background, whole.before)
+        for invariant in invariants:
+            for name, claim in invariant(base, fresh_world(scope)).items():
+                yield Obligation(f"{name}; fresh cache", tuple(base.axioms()), claim)
+        for move in whole.moves:
+            careless = move.row is not None and move.row.name in whoever
+            taken = z3.And(*move.demands) if careless else move.allowed
+            for invariant in invariants:
+                for name, claim in invariant(base, move.after).items():
+                    yield Obligation(f"{name}; {move.label}", (*before, taken), claim, move)
+    return obligations
+
+
+StepClaim = Callable[[Background, World, Move], dict[str, Term]]
+
+
+def true_of_each_step(claim: StepClaim) -> Obligations:
+    """Return that a statement about before and after is true of every step from a reachable world."""
+    def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
+        whole: Model = model(tables, scope)
+        before = reachable(whole.background, whole.before)
+        for move in whole.moves:
+            for name, term in claim(whole.background, whole.before, move).items():
+                yield Obligation(f"{name}; {move.label}", (*before, move.allowed), term, move)
+    return obligations
+
+
+def also(*parts: Obligations) -> Obligations:
+    """Return the obligations of several forms together."""
+    def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
+        for part in parts:
+            yield from part(tables, scope)
+    return obligations

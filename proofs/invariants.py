@@ -1,0 +1,200 @@
+"""What is true of every world that a cache can reach: the statements that the theorems preserve, and lean on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import z3
+
+from milepost.proofs.scope import Term
+from milepost.proofs.world import READABLE, Background, Cells, World
+
+Invariant = Callable[[Background, World], dict[str, Term]]
+"""Statements by their short name."""
+
+
+def _both(world: World, statement: Callable[[Cells], Term], name: str) -> dict[str, Term]:
+    return {f"{name}, slots": statement(world.slots), f"{name}, pages": statement(world.pages)}
+
+
+def owned_once(base: Background, world: World) -> dict[str, Term]:
+    """What a request names is its own private cell, what an entry has is attached to that entry."""
+    every = base.scope.every
+
+    def named(cells: Cells) -> Term:
+        return every(f"Request {cells.table}", lambda request, cell: z3.Implies(
+            cells.names(request, cell), z3.And(cells.private(cell), cells.owner(cell) == request)))
+
+    def had(cells: Cells) -> Term:
+        return every("Prefix", lambda entry: z3.Implies(
+            cells.has(entry), z3.And(cells.attached(cells.cell_of(entry)),
+                                     cells.entry(cells.cell_of(entry)) == entry)))
+
+    return _both(world, named, "a named cell is private") | _both(world, had, "an entry's cell is attached to it")
+
+
+def accounted(base: Background, world: World) -> dict[str, Term]:
+    """No cell is lost: its owner names a private one, its entry has an attached one."""
+    every = base.scope.every
+
+    def kept(cells: Cells) -> Term:
+        return every(cells.table, lambda cell: z3.And(
+            z3.Implies(cells.private(cell), cells.names(cells.owner(cell), cell)),
+            z3.Implies(cells.attached(cell), z3.And(cells.has(cells.entry(cell)),
+                                                    cells.cell_of(cells.entry(cell)) == cell))))
+
+    return _both(world, kept, "somebody has each cell")
+
+
+def endpoints(base: Background, world: World) -> dict[str, Term]:
+    """What a slot holds is what it is labelled with, and, once it is at an entry, exactly the entry's prefix."""
+    slots, every = world.slots, base.scope.every
+
+    def own(slot: Term) -> Term:
+        return z3.Implies(slots.is_in(slot, ("live", "frozen")), z3.And(
+            slots.endpoint(slot) >= 0, slots.encodes(slot) == base.text(slots.owner(slot), slots.endpoint(slot))))
+
+    def draft(slot: Term) -> Term:
+        return z3.Implies(slots.is_in(slot, ("draft",)), z3.And(
+            slots.endpoint(slot) >= 0, slots.encodes(slot) == base.drafted(slots.owner(slot), slots.endpoint(slot))))
+
+    def at_entry(slot: Term) -> Term:
+        return z3.Implies(slots.attached(slot), z3.And(
+            slots.encodes(slot) == slots.entry(slot), slots.endpoint(slot) == base.length(slots.entry(slot))))
+
+    return {"a live or frozen slot holds its owner's tokens": every("Slot", own),
+            "a draft holds the tokens that were drafted": every("Slot", draft),
+            "a slot at an entry holds the entry's prefix": every("Slot", at_entry)}
+
+
+def page_contents(base: Background, world: World) -> dict[str, Term]:
+    """A private page holds its owner's tokens as far as it is filled, a shared one all of its entry's last page."""
+    pages, every = world.pages, base.scope.every
+
+    def own(page: Term) -> Term:
+        filled = pages.filled(page)
+        holds = pages.encodes(page) == base.text(pages.owner(page), pages.start(page) + filled)
+        return z3.Implies(pages.private(page), z3.And(
+            pages.start(page) >= 0, filled >= 0, filled <= base.page_size, z3.Implies(filled > 0, holds)))
+
+    def shared(page: Term) -> Term:
+        return z3.Implies(pages.is_in(page, ("shared",)), pages.encodes(page) == pages.entry(page))
+
+    return {"a private page holds what was filled in": every("Page", own),
+            "a shared page holds its entry's tokens": every("Page", shared)}
+
+
+def boundaries(base: Background, world: World) -> dict[str, Term]:
+    """Every snapshot ends on the grid."""
+    slots = world.slots
+    return {"a snapshot ends at a boundary": base.scope.every("Slot", lambda slot: z3.Implies(
+        slots.is_in(slot, ("frozen", "donated", "protected")), slots.endpoint(slot) % base.grid == 0))}
+
+
+def running(base: Background, world: World) -> dict[str, Term]:
+    """A request that runs has its live slot."""
+    slots = world.slots
+
+    def has_live(request: Term) -> Term:
+        slot = world.live(request)
+        return z3.Implies(world.started(request), z3.And(
+            slots.is_in(slot, ("live",)), slots.owner(slot) == request))
+
+    return {"a running request has its live slot": base.scope.every("Request", has_live)}
+
+
+LEASED = {"Slot": ("protected",), "Page": ("shared",)}
+
+
+def lease_states(base: Background, world: World) -> dict[str, Term]:
+    """Leases are never below zero, and only cells in a state for readers have any; a protected slot has one."""
+    every = base.scope.every
+
+    def counted(cells: Cells) -> Term:
+        return every(cells.table, lambda cell: z3.And(
+            cells.leases(cell) >= 0,
+            z3.Implies(cells.leases(cell) > 0, cells.is_in(cell, LEASED[cells.table]))))
+
+    slots = world.slots
+    protected = every("Slot", lambda slot: z3.Implies(slots.is_in(slot, ("protected",)), slots.leases(slot) > 0))
+    return _both(world, counted, "leases are counted from zero") | {"a protected slot has a lease": protected}
+
+
+def readers(base: Background, world: World) -> dict[str, Term]:
+    """The count of leases is the number of readers: numbered from 0, one number each, none left over."""
+    every = base.scope.every
+
+    def numbered(cells: Cells) -> Term:
+        return every(f"Request {cells.table}", lambda request, cell: z3.Implies(cells.holds(request, cell), z3.And(
+            cells.place(request, cell) >= 0, cells.place(request, cell) < cells.leases(cell),
+            cells.holder(cell, cells.place(request, cell)) == request)))
+
+    def no_gap(cells: Cells) -> Term:
+        return every(f"{cells.table} Int", lambda cell, n: z3.Implies(
+            z3.And(n >= 0, n < cells.leases(cell)),
+            z3.And(cells.holds(cells.holder(cell, n), cell), cells.place(cells.holder(cell, n), cell) == n)))
+
+    return _both(world, numbered, "each reader has a number") | _both(world, no_gap, "each number has a reader")
+
+
+def leased_cells_stay(base: Background, world: World) -> dict[str, Term]:
+    """A cell on which somebody holds a lease is published."""
+    every = base.scope.every
+    return _both(world, lambda cells: every(f"Request {cells.table}", lambda request, cell: z3.Implies(
+        cells.holds(request, cell), cells.is_in(cell, READABLE[cells.table]))), "a leased cell is published")
+
+
+def own_prefixes(base: Background, world: World) -> dict[str, Term]:
+    """What a request leases is at an entry of its own prefix."""
+    every = base.scope.every
+    return _both(world, lambda cells: every(f"Request {cells.table}", lambda request, cell: z3.Implies(
+        cells.holds(request, cell), cells.entry(cell) == base.text(request, base.length(cells.entry(cell))))),
+        "a lease is on a prefix of one's own")
+
+
+def paths(base: Background, world: World) -> dict[str, Term]:
+    """A published page has the page before it, a snapshot has its page, and who restores from it leases that page."""
+    slots, pages, every = world.slots, world.pages, base.scope.every
+    before = every("Prefix", lambda entry: z3.Implies(
+        z3.And(pages.has(entry), base.length(entry) > base.page_size), pages.has(base.parent(entry))))
+    ends = every("Prefix", lambda entry: z3.Implies(slots.has(entry), pages.has(entry)))
+    leased = every("Request Slot", lambda request, slot: z3.Implies(
+        slots.holds(request, slot), pages.holds(request, pages.cell_of(slots.entry(slot)))))
+    return {"the page before a published one is published": before, "a snapshot's page is published": ends,
+            "who restores from a snapshot leases its page": leased}
+
+
+def landed(base: Background, world: World) -> dict[str, Term]:
+    """No step in flight may touch a free cell, and none may write a page that others read."""
+    every, pages = base.scope.every, world.pages
+    free = _both(world, lambda cells: every(f"Step {cells.table}", lambda step, cell: z3.Implies(
+        cells.is_in(cell, ("free",)), z3.Not(cells.flying(step, cell)))), "no step in flight touches a free cell")
+    written = every("Step Page", lambda step, page: z3.Implies(
+        pages.attached(page), z3.Not(pages.writing(step, page))))
+    touching = every("Step Page", lambda step, page: z3.Implies(pages.writing(step, page), pages.flying(step, page)))
+    return free | {"no step in flight writes a published page": written, "what is written is touched": touching}
+
+
+def occupied(base: Background, world: World) -> dict[str, Term]:
+    """A free or evicted cell has no owner and no entry, and nobody reads it."""
+    every = base.scope.every
+
+    def empty(cells: Cells) -> Term:
+        def nobodys(request: Term, cell: Term) -> Term:
+            vacant = cells.is_in(cell, ("free", "evicted"))
+            return z3.Implies(vacant, z3.Not(z3.Or(cells.names(request, cell), cells.holds(request, cell))))
+        return every(f"Request {cells.table}", nobodys)
+
+    return _both(world, empty, "an empty cell is nobody's")
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    owned_once, accounted, endpoints, page_contents, boundaries, running, lease_states, readers, leased_cells_stay,
+    own_prefixes, paths, landed, occupied,
+)
+"""One simultaneous induction: before a step all are assumed, after it each is proved by the theorem that has it."""
+
+
+def reachable(base: Background, world: World) -> list[Term]:
+    """Return everything that is assumed of a world before a step."""
+    return base.axioms() + [one for invariant in INVARIANTS for one in invariant(base, world).values()]

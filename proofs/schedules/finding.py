@@ -1,0 +1,90 @@
+"""Schedules for one goal at given sizes: what `milepost prove --schedules` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import islice
+
+from milepost.proofs.schedules import GOALS, Goal
+from milepost.proofs.schedules.lengths import Sizes, find_numbers
+from milepost.proofs.schedules.scene import Scope
+from milepost.proofs.schedules.search import Order, Search
+from milepost.proofs.schedules.writing import write
+from milepost.spec.schedule import Schedule
+
+DEEPEST = 9
+"""Operations up to which every goal is reached with the slots that it asks for."""
+
+MOST_SCENES = 4_000_000
+"""Scenes that are kept in memory, at about 300 bytes each."""
+
+REQUESTS = 3
+"""Requests at a time."""
+
+TURNS = ("coprime", "dividing", "equal")
+
+Progress = Callable[[int, int], None]
+
+
+class OutOfReach(ValueError):
+    """Nothing was found, and the text says why in a sentence."""
+
+
+def find_goal(name: str) -> Goal:
+    """Return the goal called `name`; OutOfReach where there is none."""
+    if name not in GOALS:
+        near = get_close_matches(name, GOALS, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else "--goals lists them"
+        raise OutOfReach(f"there is no goal '{name}'; {hint}")
+    return GOALS[name]
+
+
+def search(goals: Iterable[Goal], slots: int, progress: Progress | None = None) -> dict[str, Order]:
+    """Return the shortest order to each goal that is within reach; `progress` gets each depth and its scenes."""
+    one = Search(Scope(REQUESTS, slots), goals)
+    while one.wanted and one.frontier and one.depth < DEEPEST and len(one.parents) < MOST_SCENES:
+        one.deepen()
+        if progress is not None:
+            progress(one.depth, len(one.parents))
+    return one.found
+
+
+def search_each(goals: Iterable[Goal], slots: int | None, progress: Progress | None = None) -> dict[str, Order]:
+    """Search with a number of slots, or for each goal with the fewest that reach it in a few moves."""
+    found: dict[str, Order] = {}
+    counted = [(slots or goal.slots, goal) for goal in goals]
+    for count in sorted({count for count, _ in counted}):
+        found |= search([goal for one, goal in counted if one == count], count, progress)
+    return found
+
+
+def usual_sizes(goal: Goal) -> Sizes:
+    """Return what the corpus has: page and chunk coprime, one dividing the other, or equal, goal by goal in turn."""
+    turn = list(GOALS).index(goal.name)
+    return Sizes(relation=TURNS[turn % len(TURNS)])
+
+
+def schedules_of(goal: Goal, order: Order | None, sizes: Sizes, count: int = 1) -> list[Schedule]:
+    """Return up to `count` different schedules of a goal; OutOfReach where it has no order, or no numbers fit."""
+    if order is None:
+        raise OutOfReach(f"{DEEPEST} operations of {REQUESTS} requests at a time do not reach {goal.name} with so many "
+                         f"slots; with {goal.slots} they do")
+    found = islice(find_numbers(order, sizes), count)
+    schedules = [_numbered(write(order, numbers), number) for number, numbers in enumerate(found, 1)]
+    if not schedules:
+        raise OutOfReach(f"no lengths of prompts reach {goal.name} with {_asked(sizes)}")
+    return schedules
+
+
+def _numbered(schedule: Schedule, number: int) -> Schedule:
+    name = schedule.header.id if number == 1 else f"{schedule.header.id}-{number}"
+    return replace(schedule, header=replace(schedule.header, id=name))
+
+
+def _asked(sizes: Sizes) -> str:
+    given = {"page": sizes.page, "chunk": sizes.chunk, "a pool of pages of": sizes.pages}
+    words = [f"{name} {value}" for name, value in given.items() if value]
+    words += [f"page and chunk {sizes.relation}"] if sizes.relation != "any" else []
+    return ", ".join(words) if words else "any sizes"

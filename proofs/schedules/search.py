@@ -1,0 +1,136 @@
+"""The shortest order of moves to each goal, by breadth-first search over canonical scenes.
+
+Whole levels are carried out at once: a fact is one whole number with a bit for each scene of the level. What a level
+reaches first, nothing shorter reaches in the same scope, since a level holds every scene that its depth can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import compress
+
+from milepost.proofs.schedules.goals import Goal, Passage
+from milepost.proofs.schedules.moves import Move, carry_out, moves_of
+from milepost.proofs.schedules.scene import OF_REQUEST, Scene, Scope
+
+Row = str
+"""A canonical scene: a character for each fact, shared ones first, then those of requests, sorted."""
+
+BLOCK = len(OF_REQUEST)
+MOST_ROWS = 1 << 13
+"""Scenes that are carried out together: more do not fit into a processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The moves to a goal, with requests numbered by their first open, and how many scenes were seen for it."""
+
+    goal: Goal
+    scope: Scope
+    moves: tuple[Move, ...]
+    scenes: int
+
+
+@dataclass(slots=True)
+class _Level:
+    rows: list[Row]
+    parents: dict[Row, tuple[Row, Move]]
+
+
+def start_row(scope: Scope) -> Row:
+    """Return the scene in which nothing has happened yet."""
+    return "0" * len(scope.facts())
+
+
+def unpack(scope: Scope, rows: list[Row]) -> Scene:
+    """Return the scene of many rows at once."""
+    columns = (int("".join(column), 2) for column in zip(*rows, strict=True))
+    return Scene(scope, dict(zip(scope.facts(), columns, strict=True)), -1)
+
+
+def pack(scope: Scope, scene: Scene, count: int) -> Iterator[Row]:
+    """Return the rows of a scene of `count`, as they are."""
+    mask = (1 << count) - 1
+    columns = (format(scene.facts[fact] & mask, f"0{count}b") for fact in scope.facts())
+    return map("".join, zip(*columns, strict=True))
+
+
+def canonical(scope: Scope, row: Row) -> Row:
+    """Return a row with its requests sorted, those that are there first."""
+    shared = len(row) - scope.requests * BLOCK
+    blocks = [row[start : start + BLOCK] for start in range(shared, len(row), BLOCK)]
+    return row[:shared] + "".join(sorted(blocks, reverse=True))
+
+
+def carry_out_all(scope: Scope, rows: list[Row], move: Move) -> tuple[list[Row], Scene, Scene]:
+    """Return the rows where a move is possible, and the scenes of all of these before and after it."""
+    before = unpack(scope, rows)
+    allowed, after = carry_out(before, move)
+    chosen = list(compress(rows, _bits(allowed, len(rows))))
+    if len(chosen) < len(rows) and chosen:
+        before = unpack(scope, chosen)
+        _, after = carry_out(before, move)
+    return chosen, before, after
+
+
+def _bits(value: int, count: int) -> Iterable[bool]:
+    return (bit == "1" for bit in format(value & ((1 << count) - 1), f"0{count}b"))
+
+
+class Search:
+    """One breadth-first search of a scope, which finds the shortest order to each of several goals."""
+
+    def __init__(self, scope: Scope, goals: Iterable[Goal]) -> None:
+        self.scope = scope
+        self.wanted = {goal.name: goal for goal in goals}
+        self.found: dict[str, Order] = {}
+        self.depth = 0
+        self.moves = moves_of(scope)
+        start = start_row(scope)
+        self.parents: dict[Row, tuple[Row, Move] | None] = {start: None}
+        self.frontier = [start]
+
+    def run(self, deepest: int, most_scenes: int) -> Mapping[str, Order]:
+        """Search until every goal is found, or to a depth or number of scenes; return what was found."""
+        while self.wanted and self.frontier and self.depth < deepest and len(self.parents) < most_scenes:
+            self.deepen()
+        return self.found
+
+    def deepen(self) -> None:
+        """Carry out every move on every scene of the last level."""
+        self.depth += 1
+        level: list[Row] = []
+        for start in range(0, len(self.frontier), MOST_ROWS):
+            rows = self.frontier[start : start + MOST_ROWS]
+            for move in self.moves:
+                self._carry_out(rows, move, level)
+        self.frontier = level
+
+    def _carry_out(self, rows: list[Row], move: Move, level: list[Row]) -> None:
+        chosen, before, after = carry_out_all(self.scope, rows, move)
+        if not chosen:
+            return
+        self._look_for_goals(chosen, Passage(move, before, after))
+        for parent, row in zip(chosen, pack(self.scope, after, len(chosen)), strict=True):
+            key = canonical(self.scope, row)
+            if key not in self.parents:
+                self.parents[key] = (parent, move)
+                level.append(key)
+
+    def _look_for_goals(self, rows: list[Row], passage: Passage) -> None:
+        for goal in list(self.wanted.values()):
+            reached = goal.reached(passage) & ((1 << len(rows)) - 1)
+            if reached:
+                row = rows[len(rows) - reached.bit_length()]
+                self.found[goal.name] = self._order(goal, row, passage.move)
+                del self.wanted[goal.name]
+
+    def _order(self, goal: Goal, row: Row, last: Move) -> Order:
+        moves = [last]
+        step = self.parents[row]
+        while step is not None:
+            row, move = step
+            moves.append(move)
+            step = self.parents[row]
+        return Order(goal, self.scope, tuple(reversed(moves)), len(self.parents))

@@ -1,0 +1,9 @@
+"""Small tensors on one core: handing pieces to a second thread costs more than it saves, most of all on a busy machine."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    torch.set_num_threads(1)
