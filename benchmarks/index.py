@@ -14,7 +14,7 @@ import statistics
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from time import perf_counter_ns, thread_time_ns
 
 import numpy as np
@@ -130,7 +130,7 @@ def decode() -> Row:
 
 
 def leases() -> Row:
-    """Lease, count, release with 1 and 512 snapshots on the path, and with 512 branchings."""
+    """Lease, count, release with 512 snapshots and with 1 on the path, and with 512 branchings."""
 
     def lease(pages: int, branches: int) -> Once:
         filled = Filled()
@@ -256,8 +256,9 @@ def tail(number: int) -> Iterator[str]:
             filled.context(fresh[next(numbers) % len(fresh)])
 
     for mode, begin in {"collector on": gc.enable, "frozen": gc.freeze, "collector off": gc.disable}.items():
-        gc.collect()
+        gc.collect()  # what earlier rows have left
         begin()
+        collected = timed(gc.collect)() / 1000
         before = gc.get_stats()[2]["collections"]
         ours, idle = in_thread(operation), in_thread(lambda: sum(range(1_500)))
         busy, nothing = [], []
@@ -265,7 +266,8 @@ def tail(number: int) -> Iterator[str]:
             busy.append(ours())
             nothing.append(idle())
         full = gc.get_stats()[2]["collections"] - before
-        yield f"{mode}, {full} full collections: ours {quantiles(busy)}; idle {quantiles(nothing)}"
+        yield f"{mode}: ours {quantiles(busy)}; idle {quantiles(nothing)}"
+        yield f"{mode}: a full collection takes {collected:.0f} us, and there were {full}"
     gc.enable()
     gc.unfreeze()
 
@@ -274,14 +276,15 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rounds", type=int, default=9)
     rounds = arguments.parse_args().rounds
-    for row in (*matches(), waiting(), decode(), leases(), growth(), *evictions()):
+    for row in chain(matches(), (build() for build in (waiting, decode, leases, growth)), evictions()):
         medians = measure(row, rounds, repeat=10 if "64 publishes" in row.sides else 50)
         ours = next(iter(row.sides))
         print(row.title)
         for side, values in medians.items():
             ratios = [mine / other for mine, other in zip(medians[ours], values, strict=True)]
-            worst = f", ours is {statistics.median(ratios):.2f} times it (at worst {max(ratios):.2f})"
-            print(f"    {side:14} {statistics.median(values):10.1f} us{'' if side == ours else worst}")
+            ratio = f"   {ours} / {side}: {statistics.median(ratios):.2f}, at worst {max(ratios):.2f}"
+            print(f"    {side:14} {statistics.median(values):10.1f} us{'' if side == ours else ratio}")
+    del row, medians
     print(memory())
     print("an operation at 100,000 nodes: median, p99.9 and worst in microseconds, on the wall / by the thread")
     for line in tail(100_000):

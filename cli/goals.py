@@ -59,7 +59,7 @@ def find_schedules(name: str, page: int | None, chunk: int | None, pools: str, c
         for goal in goals:
             asked = Sizes(page, chunk, cells.get("kv")) if page or chunk else usual_sizes(goal)
             sizes = replace(asked, pages=cells.get("kv"))
-            reached &= _write(goal, orders.get(goal.name), sizes, count, folder)
+            reached &= _write(goal, orders.get(goal.name, []), sizes, count, folder)
     except (OutOfReach, Undecided) as error:
         raise UsageError(str(error)) from None
     return 0 if reached else 1
@@ -78,12 +78,12 @@ def read_pools(text: str) -> dict[str, int]:
     return pools
 
 
-def _write(goal: Goal, order: Order | None, sizes: Sizes, count: int, folder: Path) -> bool:
+def _write(goal: Goal, orders: list[Order], sizes: Sizes, count: int, folder: Path) -> bool:
     """Write a goal's schedules; return whether the reference reaches it in each."""
     from milepost.proofs.schedules.finding import schedules_of
 
     reached = True
-    for schedule in schedules_of(goal, order, sizes, count):
+    for schedule in schedules_of(goal, orders, sizes, count):
         at = replay(schedule).get(goal.name, 0)
         file = folder / f"{schedule.header.id.replace('/', '.')}.jsonl"
         folder.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ from milepost.conformance.shapes import TEXT, TOKENS, ShapeError, many, member, 
 from milepost.spec.answers import Answer
 from milepost.spec.capabilities import Capabilities, complaints
 from milepost.spec.operations import Operation
-from milepost.spec.schedule import VERSION, Header, Schedule
+from milepost.spec.schedule import NEWEST, VERSION, Header, Schedule
 from milepost.spec.words import Cell
 
 FAILURES = ("crash", "hang")
@@ -237,8 +237,8 @@ def _read_first(path: str, lines: NumberedLines, kinds: tuple[str, ...]) -> tupl
             raise FormatError(path, number, 0, f"this is a {other}: {wanted}" if other else f"no header: {wanted}")
         with _placed(path, number):
             version = COUNT.read(first[kind], kind)
-            if version > VERSION:
-                raise ShapeError("", f"{kind} format {version} is newer than {VERSION}, the newest known here")
+            if version > NEWEST[kind]:
+                raise ShapeError("", f"{kind} format {version} is newer than {NEWEST[kind]}, the newest known here")
             if version < 1:
                 raise ShapeError("", f"{kind} format {version} does not exist: versions start at 1")
         return number, first

@@ -82,60 +82,32 @@ def scan(inputs: DeltaInputs, states: torch.Tensor, step: Step) -> torch.Tensor:
 
 
 def prepare_kernel(
-    queries: tl.tensor,
-    keys: tl.tensor,
-    values: tl.tensor,
-    decays: tl.tensor,
-    betas: tl.tensor,
-    rates: tl.tensor,
-    biases: tl.tensor,
-    asking: tl.tensor,
-    adding: tl.tensor,
-    far: tl.tensor,
-    near: tl.tensor,
-    updates: tl.tensor,
-    fading: tl.tensor,
-    table: tl.tensor,
-    requests: tl.tensor,
-    heads: tl.tensor,
-    heads_per_key: tl.tensor,
-    query_stride: tl.tensor,
-    key_stride: tl.tensor,
-    value_stride: tl.tensor,
-    decay_stride: tl.tensor,
-    beta_stride: tl.tensor,
-    scale: tl.tensor,
-    tile_width: tl.constexpr,
-    width: tl.constexpr,
-    value_width: tl.constexpr,
-    chunk: tl.constexpr,
-    precision: tl.constexpr,
-    operand: tl.constexpr,
-) -> None:
-    """All of one head's chunk that does not need the state before it.
-
-    With decays summed up to G, T = (1 + tril(diag(beta) K K^T exp(G_i - G_j), -1))^-1 works the chunk's own corrections
-    into T diag(beta exp(G)) K, which asks the state, and T diag(beta) V, which updates it.
-    """
+    queries: tl.tensor, keys: tl.tensor, values: tl.tensor, decays: tl.tensor, betas: tl.tensor, rates: tl.tensor,
+    biases: tl.tensor, asking: tl.tensor, adding: tl.tensor, far: tl.tensor, near: tl.tensor, updates: tl.tensor,
+    fading: tl.tensor, table: tl.tensor, requests: tl.tensor, heads: tl.tensor, heads_per_key: tl.tensor,
+    query_stride: tl.tensor, key_stride: tl.tensor, value_stride: tl.tensor, decay_stride: tl.tensor,
+    beta_stride: tl.tensor, scale: tl.tensor, tile_width: tl.constexpr, width: tl.constexpr,
+    value_width: tl.constexpr, chunk: tl.constexpr, precision: tl.constexpr, operand: tl.constexpr,
+) -> None:  # fmt: skip
+    """All of one head's chunk that needs no state: with T = (1 + tril(diag(beta) K K^T exp(G_i - G_j), -1))^-1 and
+    decays summed up to G, T diag(beta exp(G)) K asks the state, and T diag(beta) V updates it."""
     head = tl.program_id(0) % heads
     tile = table + requests * 6 + (tl.program_id(0) // heads).to(tl.int64) * 2
     row = table + tl.load(tile) * 6
-    begin = tl.load(tile + 1) * chunk
     rows = tl.arange(0, chunk)
-    held = rows < tl.load(row + 1) - begin
-    token = tl.load(row) + begin + rows
+    held = rows < tl.load(row + 1) - tl.load(tile + 1) * chunk
+    token = tl.load(row) + tl.load(tile + 1) * chunk + rows
     lines = token * heads + head
     a = tl.load(decays + token * decay_stride + head, mask=held, other=0).to(tl.float32) + tl.load(biases + head)
     softplus = tl.where(a > 20, a, tl.log(1 + tl.exp(tl.minimum(a, 20))))
     decay = tl.where(held, -tl.exp(tl.load(rates + head)) * softplus, 0)
     total = tl.associative_scan(decay, 0, tl.standard._sum_combine)
     last = tl.reduce(tl.where(rows == chunk - 1, total, 0), 0, tl.standard._sum_combine)
-    b = tl.load(betas + token * beta_stride + head, mask=held, other=0).to(tl.float32)
-    beta = tl.where(held, 1 / (1 + tl.exp(-b)), 0)
-    tl.store(fading + lines, tl.full([chunk], 0.0, tl.float32) + tl.exp(last), mask=held)
-    column = tl.arange(0, tile_width)
-    query_places = (token * query_stride + (head // heads_per_key) * width)[:, None] + column[None, :]
-    key_places = (token * key_stride + (head // heads_per_key) * width)[:, None] + column[None, :]
+    beta = 1 / (1 + tl.exp(-tl.load(betas + token * beta_stride + head, mask=held, other=0).to(tl.float32)))
+    tl.store(fading + lines, tl.exp(last), mask=held)
+    column = tl.arange(0, tile_width)[None, :]
+    query_places = (token * query_stride + (head // heads_per_key) * width)[:, None] + column
+    key_places = (token * key_stride + (head // heads_per_key) * width)[:, None] + column
     kind = keys.dtype.element_ty
     alike = tl.full([chunk, chunk], 0.0, tl.float32)
     asked = tl.full([chunk, chunk], 0.0, tl.float32)
@@ -154,8 +126,7 @@ def prepare_kernel(
     apart = tl.exp(tl.where(seen, total[:, None] - total[None, :], 0)) * key_norm[None, :]
     asked = tl.where(seen, asked * apart * query_norm[:, None], 0).to(kind)
     tl.store(near + lines[:, None] * chunk + rows[None, :], asked, mask=held[:, None])
-    below = rows[:, None] > rows[None, :]
-    alike = tl.where(below, alike * apart * (key_norm * beta)[:, None], 0)
+    alike = tl.where(rows[:, None] > rows[None, :], alike * apart * (key_norm * beta)[:, None], 0)
     inverse = tl.full([chunk, chunk], 0.0, tl.float32)  # row by row: powers of the triangle would cancel
     for line in range(1, chunk):
         mine = (rows == line)[:, None]
@@ -163,45 +134,31 @@ def prepare_kernel(
         solved = -weights - tl.reduce(weights[:, None] * inverse, 0, tl.standard._sum_combine)
         inverse = tl.where(mine, solved[None, :], inverse)
     inverse = tl.where(rows[:, None] == rows[None, :], 1, inverse).to(kind).to(operand)
-    targets = lines[:, None] * width + column[None, :]
+    targets = lines[:, None] * width + column
     for part in range(0, width // tile_width):
         query = tl.load(queries + query_places + part * tile_width, mask=held[:, None], other=0).to(tl.float32)
-        query = (query * (query_norm * tl.exp(total))[:, None]).to(kind)
-        tl.store(far + targets + part * tile_width, query, mask=held[:, None])
+        query *= (query_norm * tl.exp(total))[:, None]
+        tl.store(far + targets + part * tile_width, query.to(kind), mask=held[:, None])
         key = tl.load(keys + key_places + part * tile_width, mask=held[:, None], other=0).to(tl.float32)
-        added = (key * (key_norm * tl.exp(last - total))[:, None]).to(kind)
-        tl.store(adding + targets + part * tile_width, added, mask=held[:, None])
+        added = key * (key_norm * tl.exp(last - total))[:, None]
+        tl.store(adding + targets + part * tile_width, added.to(kind), mask=held[:, None])
         key = (key * (key_norm * beta * tl.exp(total))[:, None]).to(kind).to(operand)
         key = tl.dot(inverse, key, input_precision=precision).to(kind)
         tl.store(asking + targets + part * tile_width, key, mask=held[:, None])
-    places = (token * value_stride + head * value_width)[:, None] + column[None, :]
-    targets = lines[:, None] * value_width + column[None, :]
+    places = (token * value_stride + head * value_width)[:, None] + column
+    targets = lines[:, None] * value_width + column
     for part in range(0, value_width // tile_width):
-        value = tl.load(values + places + part * tile_width, mask=held[:, None], other=0).to(tl.float32)
-        value = (value * beta[:, None]).to(kind).to(operand)
-        value = tl.dot(inverse, value, input_precision=precision).to(kind)
-        tl.store(updates + targets + part * tile_width, value, mask=held[:, None])
+        value = tl.load(values + places + part * tile_width, mask=held[:, None], other=0) * beta[:, None]
+        value = tl.dot(inverse, value.to(kind).to(operand), input_precision=precision)
+        tl.store(updates + targets + part * tile_width, value.to(kind), mask=held[:, None])
 
 
 def scan_kernel(
-    asking: tl.tensor,
-    adding: tl.tensor,
-    far: tl.tensor,
-    near: tl.tensor,
-    updates: tl.tensor,
-    fading: tl.tensor,
-    states: tl.tensor,
-    outputs: tl.tensor,
-    table: tl.tensor,
-    heads: tl.tensor,
-    slot_stride: tl.tensor,
-    tile_values: tl.constexpr,
-    width: tl.constexpr,
-    value_width: tl.constexpr,
-    chunk: tl.constexpr,
-    precision: tl.constexpr,
-    operand: tl.constexpr,
-) -> None:
+    asking: tl.tensor, adding: tl.tensor, far: tl.tensor, near: tl.tensor, updates: tl.tensor, fading: tl.tensor,
+    states: tl.tensor, outputs: tl.tensor, table: tl.tensor, heads: tl.tensor, slot_stride: tl.tensor,
+    tile_values: tl.constexpr, width: tl.constexpr, value_width: tl.constexpr, chunk: tl.constexpr,
+    precision: tl.constexpr, operand: tl.constexpr,
+) -> None:  # fmt: skip
     """One head of one request, for some columns of its state, chunk by chunk; the state never leaves the program."""
     tiles: tl.constexpr = value_width // tile_values
     head = (tl.program_id(0) // tiles) % heads

@@ -53,9 +53,9 @@ def inputs_of(
     _, heads, width, value_width = states.shape
     end = (mixed.shape[1] - heads * value_width) // 2
     return DeltaInputs(
-        mixed[:, :end].unflatten(1, (-1, width)),
-        mixed[:, end : 2 * end].unflatten(1, (-1, width)),
-        mixed[:, 2 * end :].unflatten(1, (heads, value_width)),
+        mixed[:, :end].view(len(mixed), -1, width),
+        mixed[:, end : 2 * end].view(len(mixed), -1, width),
+        mixed[:, 2 * end :].view(len(mixed), heads, value_width),
         decays,
         betas,
         weights.rates,

@@ -98,8 +98,8 @@ NAMES = {FULL: KV, RECURRENT: STATE}
 class Counts:
     """Plain counters, added to where something happens and read when somebody asks.
 
-    `misses` by group and reason, `skipped` by reason, `refused` by verb and reason; `given_up` and `published` by
-    group; `tokens` of prompts, of hits, and of KV that was there beyond the hit.
+    `outcomes` by the reasons of both groups, `skipped` by reason, `refused` by verb and reason, `evicted` by group;
+    `tokens` of prompts, of hits, and of KV that was there beyond the hit.
     """
 
     opens: int = 0
@@ -108,12 +108,13 @@ class Counts:
     recomputed_tokens: int = 0
     freezes: int = 0
     duplicates: int = 0
+    published_pages: int = 0
+    published_states: int = 0
     resets: int = 0
-    misses: Counter[tuple[str, str]] = field(default_factory=Counter)
+    outcomes: Counter[tuple[str, ...]] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     evicted: Counter[str] = field(default_factory=Counter)
-    published: Counter[str] = field(default_factory=Counter)
 
     def found(self, lookup: Lookup) -> None:
         """Count a lookup."""
@@ -121,6 +122,19 @@ class Counts:
         self.prompt_tokens += lookup.prompt
         self.hit_tokens += lookup.hit
         self.recomputed_tokens += lookup.recomputed
-        for kind, reason in lookup.reasons.items():
-            if reason != Reason.COMPLETE:
-                self.misses[NAMES[kind], reason] += 1
+        self.outcomes[tuple(lookup.reasons.values())] += 1
+
+    @property
+    def misses(self) -> Counter[tuple[str, str]]:
+        """Lookups that a group cut short, by group and reason."""
+        missed: Counter[tuple[str, str]] = Counter()
+        for reasons, count in self.outcomes.items():
+            for group, reason in zip((KV, STATE), reasons, strict=True):
+                if reason != Reason.COMPLETE:
+                    missed[group, reason] += count
+        return missed
+
+    @property
+    def published(self) -> dict[str, int]:
+        """Cells that became matchable, by group."""
+        return {KV: self.published_pages, STATE: self.published_states}

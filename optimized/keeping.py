@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from milepost.optimized.declaration import KV, STATE
+from milepost.optimized.declaration import STATE
 from milepost.optimized.errors import BadPolicy
 from milepost.optimized.events import EventWriter
 from milepost.optimized.explaining import Counts, Skipped
@@ -179,9 +179,10 @@ class CellKeeper:
         return published
 
     def _count(self, published: Published, columns: int) -> None:
-        self.counts.duplicates += len(published.duplicates)
-        self.counts.published[KV] += columns - len(published.duplicates)
-        self.counts.published[STATE] += len(published.donated)
+        counts, duplicates = self.counts, len(published.duplicates)
+        counts.duplicates += duplicates
+        counts.published_pages += columns - duplicates
+        counts.published_states += len(published.donated)
         if published.blocked:
             self._skip(Skipped.DUPLICATE_IN_FLIGHT)
 

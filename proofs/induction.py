@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-import z3
-
 from milepost.proofs.invariants import Invariant, reachable
 from milepost.proofs.moves import Model, Move, model
 from milepost.proofs.prover import Obligation
@@ -16,11 +14,8 @@ from milepost.proofs.world import Background, World, fresh_world
 Obligations = Callable[[Tables, Scope], Iterable[Obligation]]
 
 
-def kept(*invariants: Invariant, whoever: tuple[str, ...] = ()) -> Obligations:
-    """Return that a fresh cache has the statements and every step keeps them.
-
-    The rows called one of `whoever` are taken without the conduct that their caller owes.
-    """
+def kept(*invariants: Invariant) -> Obligations:
+    """Return that a fresh cache has the statements and every step keeps them."""
     def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
         whole = model(tables, scope)
         base, before = whole.background, reachable(whole.background, whole.before)
@@ -28,11 +23,26 @@ def kept(*invariants: Invariant, whoever: tuple[str, ...] = ()) -> Obligations:
             for name, claim in invariant(base, fresh_world(scope)).items():
                 yield Obligation(f"{name}; fresh cache", tuple(base.axioms()), claim)
         for move in whole.moves:
-            careless = move.row is not None and move.row.name in whoever
-            taken = z3.And(*move.demands) if careless else move.allowed
             for invariant in invariants:
                 for name, claim in invariant(base, move.after).items():
-                    yield Obligation(f"{name}; {move.label}", (*before, taken), claim, move)
+                    yield Obligation(f"{name}; {move.label}", (*before, move.allowed), claim, move)
+    return obligations
+
+
+def kept_alone(invariant: Invariant) -> Obligations:
+    """Return that a fresh cache has the statements and every row keeps them, whatever else is true of the world.
+
+    Neither the other statements nor the conduct of callers are assumed.
+    """
+    def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
+        whole = model(tables, scope)
+        base = whole.background
+        for name, claim in invariant(base, fresh_world(scope)).items():
+            yield Obligation(f"{name}; alone, fresh cache", tuple(base.axioms()), claim)
+        before = [*base.axioms(), *invariant(base, whole.before).values()]
+        for move in whole.moves:
+            for name, claim in invariant(base, move.after).items():
+                yield Obligation(f"{name}; alone, {move.label}", (*before, *move.demands), claim, move)
     return obligations
 
 

@@ -90,9 +90,10 @@ def bite(edit: Edit) -> Bite:
     for theorem in map(theorem_of, ABOUT_MISSING_ROWS) if edit.guard is None else all_theorems():
         for obligation in theorem.obligations(_narrowed(edit), SMALL):
             if _concerns(obligation, edit):
-                verdict, found, _, _ = decide(obligation)
+                verdict, found, _, _ = decide(replace(obligation, assumptions=(
+                    *obligation.assumptions, *everyday(obligation.subject))))
                 if verdict == "refuted":
-                    return Bite(edit, theorem.name, obligation.label, _numbers(edit, obligation, found))
+                    return Bite(edit, theorem.name, obligation.label, _numbers(obligation, found))
     return Bite(edit)
 
 
@@ -119,7 +120,21 @@ def follows(edit: Edit) -> bool:
     return decide(Obligation(edit.name, known, claim), LITTLE)[0] == "proved"
 
 
-def _numbers(edit: Edit, obligation: Obligation, found: Term) -> dict[str, int]:
+LENGTHS = ("endpoint", "depth", "position", "step_start", "step_end", "new_endpoint", "accepted_length")
+
+
+def everyday(subject: object) -> list[Term]:
+    """Return that a counterexample has sizes as caches have them: several pages to a boundary, a few boundaries."""
+    if not isinstance(subject, Move):
+        return []
+    facts = subject.facts
+    grid, page = facts["grid"], facts["page_size"]
+    short = [z3.And(facts[name] >= 0, facts[name] <= 2 * grid) for name in LENGTHS]
+    begun = [facts["endpoint"] >= 1, facts["depth"] >= 1] if subject.table == "Slot" else []
+    return [grid % page == 0, grid > page, facts["depth"] % page == 0, *short, *begun]
+
+
+def _numbers(obligation: Obligation, found: Term) -> dict[str, int]:
     """Return the facts of the step in a counterexample that are numbers."""
     move = obligation.subject
     if not isinstance(move, Move):

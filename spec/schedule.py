@@ -1,4 +1,4 @@
-"""The schedule and trace formats, version 1: JSON lines, a header first, one operation a line, `{"end": count}` last.
+"""The schedule and trace formats: JSON lines, a header first, one operation a line, `{"end": count}` last.
 
     {"schedule": 1, "id": "torn-hit/example", "page_size": 4, "chunk_size": 8, "pools": {"kv": 12, "state": 8}}
     {"op": "open", "request": "r1", "tokens": "ababaabb"}
@@ -6,9 +6,11 @@
     {"end": 2}
 
 A trace has "trace" for "schedule", what the cache declared and who it was in its header, and "got" on each line.
+Trace 2 is what a recorder inside an engine writes: tables as changes, lines that several requests share, tokens that
+are told late. Read as trace 1 it would show faults that are none, so that it has a number of its own.
 
-Stability: schedule 1 and trace 1 replay for ever. A reader refuses a newer version and ignores fields that it does
-not know. Numbers are integers; there are no clocks, no floats and no randomness. Ids, verbs and codes are never
+Stability: schedule 1, trace 1 and trace 2 replay for ever. A reader refuses a newer version and ignores fields that it
+does not know. Numbers are integers; there are no clocks, no floats and no randomness. Ids, verbs and codes are never
 renamed. Every subsequence of a schedule is a schedule: unknown requests are skipped and lengths are clamped.
 """
 
@@ -23,7 +25,10 @@ from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.operations import Operation
 
 VERSION = 1
-"""The newest version of both formats; readers refuse newer ones."""
+"""The version of schedules, and of traces that have whole tables and an answer on each line."""
+
+NEWEST = {"schedule": VERSION, "trace": 2}
+"""The newest version of each format; readers refuse newer ones."""
 
 LONGEST = 1 << 24
 """The most tokens that one text of runs may stand for, so that a typing error cannot fill the memory."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from milepost.optimized.index.answers import FULL, RECURRENT, Holding
 from milepost.optimized.index.edge import NO_CHILDREN, NO_MARKS, NO_READERS, Edge, Root, Snapshot, holder
 from milepost.optimized.index.errors import Broken
+from milepost.optimized.index.victims import Candidate, VictimQueue
 from milepost.spec.words import GroupKind
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _check_shape(tree: Tree, edge: Edge) -> None:
     demand(edge.live_children == live, "children with real pages are counted", at)
     marked = sum(child.marked for child in edge.children.values())
     demand(edge.marked_children == marked, "children with snapshots are counted", at)
-    leased = sum(child.leased for child in edge.children.values())
+    leased = 0 if edge.parent is edge else sum(child.leased for child in edge.children.values())
     demand(edge.leased_children == leased, "leased children are counted", at)
 
 
@@ -178,14 +179,17 @@ def _check_ghosts(tree: Tree, edges: list[Edge]) -> None:
 
 
 def _check_queues(tree: Tree, edges: list[Edge]) -> None:
-    tips = {edge for edge in edges if edge.queued}
-    listed = {edge for rank in tree.page_queue.candidates.values() for edge in rank.values()}
-    demand(tips == listed and len(tree.page_queue) == len(tips), "the queue of pages has the tips and nothing else")
-    marks = {mark for edge in edges for mark in edge.marks if mark.queued}
-    queued = {mark for rank in tree.snapshot_queue.candidates.values() for mark in rank.values()}
-    demand(marks == queued and len(tree.snapshot_queue) == len(marks), "the queue of snapshots has them and no others")
-    for queue in (tree.page_queue, tree.snapshot_queue):
-        for rank, candidates in queue.candidates.items():
-            demand(candidates.keys() <= set(queue.stamps[rank]), "every candidate comes up in its heap", rank)
+    _check_queue(tree.page_queue, {edge for edge in edges if edge.queued})
+    _check_queue(tree.snapshot_queue, {mark for edge in edges for mark in edge.marks if mark.queued})
 
 
+def _check_queue(queue: VictimQueue[Candidate], expected: set[Candidate]) -> None:
+    listed = [(rank, stamp, candidate) for rank, runs in queue.runs.items() for stamp, candidate in runs]
+    placed = [(candidate.rank, candidate.queued, candidate) for _, _, candidate in listed]
+    demand(listed == placed, "who is queued knows where")
+    demand({candidate for _, _, candidate in listed} == expected, "a queue has those who may go, and nobody else")
+    for rank, runs in queue.runs.items():
+        stamps = [stamp for stamp, _ in runs]
+        demand(stamps == sorted(set(stamps)), "a queue is sorted by stamp", rank)
+        bounds = [bound for run, last in zip(runs.stamps, runs.lasts, strict=True) for bound in (run[0], run[-1], last)]
+        demand(bounds == sorted(bounds), "each run of a queue lies between its bounds", rank)

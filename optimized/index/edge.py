@@ -111,7 +111,7 @@ class Edge:
 
 
 class Root(Edge):
-    """Where the contexts of one namespace begin: no pages of its own."""
+    """Where the contexts of one namespace begin: no pages of its own, and so no leases to hear of."""
 
     __slots__ = ("namespace",)
 

@@ -17,6 +17,8 @@ from milepost.optimized.index.tree import Tree
 from milepost.spec.policies import BranchAndPromptEnd, EvictionPolicy, FreezePolicy, LeastRecentlyUsed
 from milepost.spec.words import GroupKind
 
+UNKNOWN_LEASE = "the lease was released already, or is another index's"
+
 
 class PrefixIndex:
     """Published prefixes: pages, and with `states` the snapshots that stand at some of their ends.
@@ -129,11 +131,13 @@ class PrefixIndex:
 
     def release(self, lease: Lease) -> GivenUp:
         """End a lease; return what a reset forgot and nobody else reads: pages, the deepest first, then the state."""
-        self.must_be_leased(lease)
+        if lease not in self.leases:
+            raise NotLeased(UNKNOWN_LEASE)
+        self.leases.remove(lease)
         given_up: GivenUp = []
         if lease.edge is not None:
             edge = holder(lease.edge, lease.end)
-            if lease.stale:
+            if lease.epoch != self.epoch:
                 freed = self.tree.abandon(edge, lease.end)
                 self.tree.held_pages.difference_update(freed)
                 given_up = [(FULL, cell) for cell in freed]
@@ -141,7 +145,6 @@ class PrefixIndex:
                 self.tree.leave(edge, lease.end)
         if lease.snapshot is not None:
             given_up += self._release_snapshot(lease)
-        self.leases.remove(lease)
         return given_up
 
     def _release_snapshot(self, lease: Lease) -> GivenUp:
@@ -154,7 +157,7 @@ class PrefixIndex:
     def must_be_leased(self, lease: Lease) -> None:
         """Raise NotLeased unless a lease is open."""
         if lease not in self.leases:
-            raise NotLeased("the lease was released already, or is another index's")
+            raise NotLeased(UNKNOWN_LEASE)
 
     # Publishing.
 

@@ -58,30 +58,35 @@ class Ledger:
             readers[end] = readers.get(end, 0) + 1
         if end - edge.start > edge.protected:
             self.protect(edge, end - edge.start)
-        while not leased and edge.parent is not edge:
-            edge = edge.parent
-            leased = edge.leased
-            edge.leased_children += 1
-            self.protect(edge, len(edge.cells))
+        parent = edge.parent
+        while not leased and parent.parent is not parent:  # a root has no pages to protect
+            leased = parent.leased
+            parent.leased_children += 1
+            self.protect(parent, len(parent.cells))
+            parent = parent.parent
 
     def leave(self, edge: Edge, end: int) -> None:
         """End a lease at `end` on this edge; ancestors hear of it up to the first that is leased still."""
         self.strike_reader(edge, end)
+        leased = edge.leased
         if end - edge.start == edge.protected:
-            self.protect(edge, edge.demanded())
-        while not edge.leased and edge.parent is not edge:
-            edge = edge.parent
-            edge.leased_children -= 1
-            self.protect(edge, edge.demanded())
+            self.protect(edge, edge.demanded() if leased else 0)
+        parent = edge.parent
+        while not leased and parent.parent is not parent:
+            parent.leased_children -= 1
+            leased = parent.leased
+            self.protect(parent, parent.demanded() if leased else 0)
+            parent = parent.parent
 
     def strike_reader(self, edge: Edge, end: int) -> None:
         """Take one lease out of an edge's own count."""
         left = edge.readers[end] - 1
         if left:
             edge.readers[end] = left
-        else:
+        elif len(edge.readers) > 1:
             del edge.readers[end]
-            edge.readers = edge.readers or NO_READERS
+        else:
+            edge.readers = NO_READERS
 
     def abandon(self, edge: Edge, end: int) -> list[int]:
         """End a lease in a tree that a reset has cut down to what is leased; return the pages freed, deepest first."""
@@ -91,7 +96,7 @@ class Ledger:
             edge.protected = edge.demanded()
             while len(edge.cells) > edge.protected:
                 freed.append(edge.cells.pop())
-            if edge.leased or edge.parent is edge:
+            if edge.leased or edge.parent.parent is edge.parent:
                 break
             edge = edge.parent
             edge.leased_children -= 1

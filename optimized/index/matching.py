@@ -95,7 +95,8 @@ def look_up(match: Match, page_size: int, grid: int, states: bool) -> None:
 
 def _walk(tree: Tree, match: Match) -> int:
     """Compare the prompt with whole edges; return how many bytes are known, real or ghost."""
-    run, size, path, at = match.tokens, tree.page_bytes, match.path, 0
+    run, size, at = match.tokens, tree.page_bytes, 0
+    goes_on_with, pass_over = run.startswith, match.path.append
     match.stops_inside = False
     root = tree.roots.get(match.namespace)
     if root is None:
@@ -104,10 +105,10 @@ def _walk(tree: Tree, match: Match) -> int:
     edge: Edge | None
     children = root.children
     while (edge := children.get(run[at : at + size])) is not None:
-        path.append(edge)
+        pass_over(edge)
         at += size
         rest = edge.rest
-        if not run.startswith(rest, at):
+        if not goes_on_with(rest, at):
             match.stops_inside = match.follows = True
             return at + common_pages(run, at, rest, 0, len(rest), size) * size
         at += len(rest)

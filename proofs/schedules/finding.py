@@ -27,6 +27,9 @@ TURNS = ("coprime", "dividing", "equal")
 
 Progress = Callable[[int, int], None]
 
+Orders = dict[str, list[Order]]
+"""For each goal the shortest orders, the one that the corpus has first."""
+
 
 class OutOfReach(ValueError):
     """Nothing was found, and the text says why in a sentence."""
@@ -35,14 +38,14 @@ class OutOfReach(ValueError):
 def find_goal(name: str) -> Goal:
     """Return the goal called `name`; OutOfReach where there is none."""
     if name not in GOALS:
-        near = get_close_matches(name, GOALS, n=3, cutoff=0.4)
+        near = get_close_matches(name, GOALS, n=3, cutoff=0.7)
         hint = f"did you mean {' or '.join(near)}?" if near else "--goals lists them"
         raise OutOfReach(f"there is no goal '{name}'; {hint}")
     return GOALS[name]
 
 
-def search(goals: Iterable[Goal], slots: int, progress: Progress | None = None) -> dict[str, Order]:
-    """Return the shortest order to each goal that is within reach; `progress` gets each depth and its scenes."""
+def search(goals: Iterable[Goal], slots: int, progress: Progress | None = None) -> Orders:
+    """Return shortest orders to each goal that is within reach; `progress` gets each depth and its scenes."""
     one = Search(Scope(REQUESTS, slots), goals)
     while one.wanted and one.frontier and one.depth < DEEPEST and len(one.parents) < MOST_SCENES:
         one.deepen()
@@ -51,9 +54,9 @@ def search(goals: Iterable[Goal], slots: int, progress: Progress | None = None) 
     return one.found
 
 
-def search_each(goals: Iterable[Goal], slots: int | None, progress: Progress | None = None) -> dict[str, Order]:
+def search_each(goals: Iterable[Goal], slots: int | None, progress: Progress | None = None) -> Orders:
     """Search with a number of slots, or for each goal with the fewest that reach it in a few moves."""
-    found: dict[str, Order] = {}
+    found: Orders = {}
     counted = [(slots or goal.slots, goal) for goal in goals]
     for count in sorted({count for count, _ in counted}):
         found |= search([goal for one, goal in counted if one == count], count, progress)
@@ -66,13 +69,13 @@ def usual_sizes(goal: Goal) -> Sizes:
     return Sizes(relation=TURNS[turn % len(TURNS)])
 
 
-def schedules_of(goal: Goal, order: Order | None, sizes: Sizes, count: int = 1) -> list[Schedule]:
+def schedules_of(goal: Goal, orders: list[Order], sizes: Sizes, count: int = 1) -> list[Schedule]:
     """Return up to `count` different schedules of a goal; OutOfReach where it has no order, or no numbers fit."""
-    if order is None:
+    if not orders:
         raise OutOfReach(f"{DEEPEST} operations of {REQUESTS} requests at a time do not reach {goal.name} with so many "
                          f"slots; with {goal.slots} they do")
-    found = islice(find_numbers(order, sizes), count)
-    schedules = [_numbered(write(order, numbers), number) for number, numbers in enumerate(found, 1)]
+    real = (write(order, numbers) for order in orders for numbers in find_numbers(order, sizes))
+    schedules = [_numbered(schedule, number) for number, schedule in enumerate(islice(real, count), 1)]
     if not schedules:
         raise OutOfReach(f"no lengths of prompts reach {goal.name} with {_asked(sizes)}")
     return schedules

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, islice
 
 from milepost.proofs.schedules.goals import Goal, Passage
 from milepost.proofs.schedules.moves import Move, carry_out, moves_of
@@ -18,6 +18,9 @@ Row = str
 """A canonical scene: a character for each fact, shared ones first, then those of requests, sorted."""
 
 BLOCK = len(OF_REQUEST)
+MOST_ORDERS = 16
+"""Orders that are kept for one goal, all of the least length: what one cannot do with given sizes another may."""
+
 MOST_ROWS = 1 << 13
 """Scenes that are carried out together: more do not fit into a processor's cache."""
 
@@ -30,12 +33,6 @@ class Order:
     scope: Scope
     moves: tuple[Move, ...]
     scenes: int
-
-
-@dataclass(slots=True)
-class _Level:
-    rows: list[Row]
-    parents: dict[Row, tuple[Row, Move]]
 
 
 def start_row(scope: Scope) -> Row:
@@ -79,20 +76,20 @@ def _bits(value: int, count: int) -> Iterable[bool]:
 
 
 class Search:
-    """One breadth-first search of a scope, which finds the shortest order to each of several goals."""
+    """One breadth-first search of a scope, which finds shortest orders to each of several goals."""
 
     def __init__(self, scope: Scope, goals: Iterable[Goal]) -> None:
         self.scope = scope
         self.wanted = {goal.name: goal for goal in goals}
-        self.found: dict[str, Order] = {}
+        self.found: dict[str, list[Order]] = {}
         self.depth = 0
         self.moves = moves_of(scope)
         start = start_row(scope)
         self.parents: dict[Row, tuple[Row, Move] | None] = {start: None}
         self.frontier = [start]
 
-    def run(self, deepest: int, most_scenes: int) -> Mapping[str, Order]:
-        """Search until every goal is found, or to a depth or number of scenes; return what was found."""
+    def run(self, deepest: int, most_scenes: int) -> Mapping[str, list[Order]]:
+        """Search until every goal is found, or to a depth or number of scenes; return shortest orders by goal."""
         while self.wanted and self.frontier and self.depth < deepest and len(self.parents) < most_scenes:
             self.deepen()
         return self.found
@@ -106,6 +103,7 @@ class Search:
             for move in self.moves:
                 self._carry_out(rows, move, level)
         self.frontier = level
+        self.wanted = {name: goal for name, goal in self.wanted.items() if name not in self.found}
 
     def _carry_out(self, rows: list[Row], move: Move, level: list[Row]) -> None:
         chosen, before, after = carry_out_all(self.scope, rows, move)
@@ -119,12 +117,11 @@ class Search:
                 level.append(key)
 
     def _look_for_goals(self, rows: list[Row], passage: Passage) -> None:
-        for goal in list(self.wanted.values()):
-            reached = goal.reached(passage) & ((1 << len(rows)) - 1)
-            if reached:
-                row = rows[len(rows) - reached.bit_length()]
-                self.found[goal.name] = self._order(goal, row, passage.move)
-                del self.wanted[goal.name]
+        for goal in self.wanted.values():
+            if goal.reached(passage) & ((1 << len(rows)) - 1):
+                orders = self.found.setdefault(goal.name, [])
+                there = compress(rows, _bits(goal.reached(passage), len(rows)))
+                orders += [self._order(goal, row, passage.move) for row in islice(there, MOST_ORDERS - len(orders))]
 
     def _order(self, goal: Goal, row: Row, last: Move) -> Order:
         moves = [last]

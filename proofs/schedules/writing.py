@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from milepost.proofs.schedules.lengths import Numbers
 from milepost.proofs.schedules.scene import PROMPTS
@@ -25,6 +25,10 @@ from milepost.spec.schedule import Header, Schedule
 
 TAILS = "cdefghijklmnpqrstuvwyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Tokens behind the last boundary: of each request another one, so that only boundaries are shared."""
+
+
+READER = ord("o")
+"""The last token of those who only read."""
 
 
 def write(order: Order, numbers: Numbers) -> Schedule:
@@ -86,25 +90,32 @@ def _operation(
 
 
 def _aftermath(last: Step, names: dict[str, str], numbers: Numbers) -> Iterator[Operation]:
-    """End everybody, let each prefix be read once more, and drain."""
+    """Let everybody compute to the end and go, let each prefix be read once more, and drain."""
     requests = last.after.requests
     if last.after.shared["batch"]:
         yield Launch()
     for name, facts in requests.items():
+        length = numbers.length(name, names[name])
+        reached, planned = ("end", "to_end") if PROMPTS[names[name]][2] else ("len2", "to2")
+        if facts["open"] and not (facts[reached] or facts[planned]):
+            yield Extend(name, length)
         if facts["open"]:
             yield Close(name, keep=True)
-    if any(facts["older_flight"] or facts["newer_flight"] or facts["planned"] for facts in requests.values()):
-        yield Land()
-    if any(facts["newer_flight"] for facts in requests.values()):
-        yield Land()
-    deepest = sorted({path(prompt) for prompt in names.values()}, key=len)[::-1]
-    for number, way in enumerate(dict.fromkeys(way for way in deepest if len(way) == len(deepest[0]))):
-        yield from _reader(f"reader{number + 1}", way, numbers)
+    yield Land()
+    yield Land()
+    for number, way in enumerate(_ways(names.values()), 1):
+        yield from _reader(f"reader{number}", way, numbers)
     yield Drain()
+
+
+def _ways(kinds: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the way to each prefix of some prompts, the shortest first."""
+    ways = {path(prompt)[:depth] for prompt in kinds for depth in (1, 2)}
+    return sorted(ways, key=lambda way: (len(way), way))
 
 
 def _reader(name: str, way: tuple[str, ...], numbers: Numbers) -> Iterator[Operation]:
     prompt = next(one for one, (_, _, tail) in PROMPTS.items() if tail and path(one) == way)
-    tokens = (*_prefix(prompt, numbers), ord("o"))
+    tokens = (*_prefix(prompt, numbers), READER)
     yield Open(name, tokens)
     yield Extend(name, len(tokens))

@@ -14,7 +14,7 @@ from milepost.proofs.scope import Scope
 from milepost.proofs.tables import Tables
 from milepost.spec.resume import deepest
 
-TOKENS, GROUPS = 32, 4
+TOKENS, GROUPS = 24, 4
 BOUND = f"up to {TOKENS} tokens and {GROUPS} groups"
 
 

@@ -2,6 +2,7 @@
 
 from milepost.reference.mutants import (
     components,
+    corners,
     drafts,
     joints,
     keys,
@@ -15,6 +16,6 @@ from milepost.reference.mutants import (
 from milepost.reference.mutants.registry import MUTANTS, Mutant
 
 __all__ = [
-    "MUTANTS", "Mutant", "components", "drafts", "joints", "keys", "labels", "landing", "leaks", "leases", "progress",
-    "windows",
+    "MUTANTS", "Mutant", "components", "corners", "drafts", "joints", "keys", "labels", "landing", "leaks", "leases",
+    "progress", "windows",
 ]

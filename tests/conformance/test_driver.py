@@ -188,9 +188,12 @@ def test_no_drafts_are_driven_and_none_are_accepted() -> None:
     assert calls([R1, Extend("r1", 4, draft=2), Land(None, {"r1": 1})])[1:] == ["extend r1 4", "launch r1", "land 1"]
 
 
+SPEAKING = Open("r1", tuple(range(5)), tuple(range(5, 12)))
+
+
 @pytest.mark.parametrize(("asked", "stands"), [(0, 0), (2, 2), (3, 3), (9, 3)])
 def test_as_many_drafts_stand_as_a_landing_says_and_the_step_had(asked: int, stands: int) -> None:
-    operations = [Open("r1", tuple(range(5)), tuple(range(5, 12))), Extend("r1", 5, draft=3), Land(None, {"r1": asked})]
+    operations: list[Operation] = [SPEAKING, Extend("r1", 5, draft=3), Land(None, {"r1": asked})]
     cache = make(Configuration(speculates=3))
     outcome = Driver(cache).run(schedule(*operations))
     assert not outcome.failed and not outcome.skipped
@@ -199,8 +202,7 @@ def test_as_many_drafts_stand_as_a_landing_says_and_the_step_had(asked: int, sta
 
 
 def test_only_the_last_step_behind_a_prompt_speculates_and_nothing_is_planned_before_it_lands() -> None:
-    operations = [Open("r1", tuple(range(5)), tuple(range(5, 12))), Extend("r1", 4, draft=3), Extend("r1", 8, draft=2),
-                  Extend("r1", 9)]
+    operations: list[Operation] = [SPEAKING, Extend("r1", 4, draft=3), Extend("r1", 8, draft=2), Extend("r1", 9)]
     outcome = Driver(make(Configuration(speculates=3))).run(schedule(*operations))
     asked = [(one.operation.to, one.operation.draft) for one in outcome.lines if isinstance(one.operation, Extend)]
     assert asked == [(4, 0), (5, 0), (6, 0), (7, 0), (8, 2), (9, 0)]
@@ -209,7 +211,7 @@ def test_only_the_last_step_behind_a_prompt_speculates_and_nothing_is_planned_be
 
 
 def test_no_more_drafts_stand_than_the_model_says() -> None:
-    operations = [Open("r1", tuple(range(5)), (5, 6)), Extend("r1", 5, draft=3), Land(None, {"r1": 3})]
+    operations: list[Operation] = [Open("r1", tuple(range(5)), (5, 6)), Extend("r1", 5, draft=3), Land(None, {"r1": 3})]
     outcome = Driver(make(Configuration(speculates=3))).run(schedule(*operations))
     assert not outcome.failed and outcome.state.claims["r1"].length == 7
 

@@ -1,4 +1,4 @@
-"""Small tensors on one core: handing pieces to a second thread costs more than it saves, most of all on a busy machine."""
+"""Small tensors on one core: handing pieces to a second thread costs more than it saves."""
 
 import pytest
 import torch

@@ -24,8 +24,10 @@ class Layer:
 
     def at(self, *tokens: slice) -> "Layer":
         """The same layer with these tokens, end to end."""
-        parts = {name: getattr(self, name) for name in ("mixed", "decays", "betas")}
-        return replace(self, **{name: torch.cat([part[one] for one in tokens]) for name, part in parts.items()})
+        mixed, decays, betas = (
+            torch.cat([part[one] for one in tokens]) for part in (self.mixed, self.decays, self.betas)
+        )
+        return replace(self, mixed=mixed, decays=decays, betas=betas)
 
     def rooms(self, slots: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Windows and states of so many slots, poisoned: what is read before it was written shows in every sum."""
@@ -86,9 +88,15 @@ def random_mamba(tokens: int, kind: torch.dtype, seed: int = 0) -> MambaInputs:
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=generator)
 
-    values, keys, queries = normal(tokens, 4, 8), normal(tokens, 2, 16), normal(tokens, 2, 16)
-    fed = [part.to(kind) for part in (values, keys, queries, normal(tokens, 4) - 2)]
-    return MambaInputs(*fed, rates=0.5 * normal(4), biases=normal(4), skips=normal(4))
+    return MambaInputs(
+        values=normal(tokens, 4, 8).to(kind),
+        keys=normal(tokens, 2, 16).to(kind),
+        queries=normal(tokens, 2, 16).to(kind),
+        steps=(normal(tokens, 4) - 2).to(kind),
+        rates=0.5 * normal(4),
+        biases=normal(4),
+        skips=normal(4),
+    )
 
 
 def exact_mamba(inputs: MambaInputs) -> tuple[torch.Tensor, torch.Tensor]:

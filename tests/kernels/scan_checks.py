@@ -34,8 +34,10 @@ def scans(
     _, states = layers[0].rooms(2 * len(lengths) + 1)
     step = step_of(lengths, boundaries)
     fed = [inputs_of(one.mixed, one.decays, one.betas, one.weights, states) for one in layers]
-    parts = (torch.cat([getattr(one, name) for one in layers]) for name in ("mixed", "decays", "betas"))
-    together = inputs_of(*parts, layers[0].weights, states)
+    mixed, decays, betas = (
+        torch.cat([getattr(one, name) for one in layers]) for name in ("mixed", "decays", "betas")
+    )
+    together = inputs_of(mixed, decays, betas, layers[0].weights, states)
     with running(backend):
         outputs = scan(together, states, step)
     for number, (row, one) in enumerate(zip(step.rows, fed, strict=True)):

@@ -17,7 +17,7 @@ from milepost.optimized.index.edge import Edge
 from milepost.optimized.index.index import PrefixIndex
 from milepost.optimized.index.ledger import Ledger
 from milepost.optimized.index.tree import Tree
-from milepost.optimized.index.victims import VictimQueue
+from milepost.optimized.index.victims import Runs, VictimQueue
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ EDITS = (
          "below = min(len(self.marks), bisect_right(self.marks, end, key=END) + 1)"),
     # Leases.
     Edit("a lease is not counted above", Ledger, Ledger.stand, "while not leased", "while False"),
-    Edit("a release is not counted above", Ledger, Ledger.leave, "while not edge.leased", "while False"),
+    Edit("a release is not counted above", Ledger, Ledger.leave, "while not leased", "while False"),
     Edit("a lease protects one page too few", Ledger, Ledger.stand,
          "self.protect(edge, end - edge.start)", "self.protect(edge, end - edge.start - 1)"),
     Edit("a release unprotects the other readers", Ledger, Ledger.leave,
-         "self.protect(edge, edge.demanded())", "self.protect(edge, 0)"),
+         "edge.demanded() if leased else 0", "0"),
     Edit("protected pages stay evictable in the counts", Ledger, Ledger.protect,
          "self.evictable_pages -= more", "pass"),
     Edit("a hit is not made recent", PrefixIndex, PrefixIndex.lease, "= tree.tick()", "+= 0"),
@@ -112,7 +112,7 @@ EDITS = (
     Edit("nothing is merged", Tree, Tree._unhang, "self.merge(parent)", "pass"),
     # Eviction.
     Edit("the most recently used goes first", VictimQueue, VictimQueue.first,
-         "while stamps:", "stamps.sort(reverse=True)\n        while stamps:"),
+         "runs.candidates[0][0]", "runs.candidates[-1][-1]"),
     Edit("ranks are ignored for pages", Ledger, Ledger.requeue, "self.page_ranks[at_end]", "self.page_ranks[0]"),
     Edit("a deeper snapshot elsewhere does not supersede", Ledger, Ledger.rank_snapshot,
          "or edge.marked_children > 0", ""),
@@ -135,3 +135,12 @@ EDITS = (
     Edit("one reader frees what others read", Ledger, Ledger.abandon,
          "edge.protected = edge.demanded()", "edge.protected = 0"),
 )  # fmt: skip
+
+QUEUE_EDITS = (
+    Edit("a candidate is queued out of order", Runs, Runs.add, "at = bisect_left(stamps, stamp)", "at = len(stamps)"),
+    Edit("half of a long run is lost", Runs, Runs.add,
+         "stamps[:half], candidates[:half]", "stamps[:1], candidates[:1]"),
+    Edit("joined runs lose one's candidates", Runs, Runs._join,
+         "self.candidates[number] + self.candidates[number + 1]", "self.candidates[number]"),
+)
+"""Edits that show only in queues longer than a walk makes them."""

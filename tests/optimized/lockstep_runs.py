@@ -44,8 +44,13 @@ def generated(make: Make, seed: int) -> Iterator[Schedule]:
         number += 1
 
 
-def compare(make: Make, schedules: Iterator[Schedule], operations: int) -> Compared:
-    """Run schedules until that many operations were compared, or the first that fails; then verify the books."""
+def compare(
+    make: Make, schedules: Iterator[Schedule], operations: int, make_empty: Make | None = None
+) -> Compared:
+    """Run schedules until that many operations were compared, or the first that fails; then verify the books.
+
+    What an empty cache can hold, which drains are held to, is measured on one of `make_empty`, or else of `make`.
+    """
     compared = Compared()
     capacities: dict[str, Capacity] = {}
     for schedule in schedules:
@@ -54,7 +59,7 @@ def compare(make: Make, schedules: Iterator[Schedule], operations: int) -> Compa
 
         def capacity(key: str = key, configuration: Configuration = configuration) -> Capacity:
             if key not in capacities:
-                capacities[key] = fresh_capacity(lambda: make(configuration))
+                capacities[key] = fresh_capacity(lambda: (make_empty or make)(configuration))
             return capacities[key]
 
         pair = make(configuration)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -251,3 +252,23 @@ def test_nobody_listens_unless_it_is_asked_for() -> None:
     whole(cache, "r1", "a" * 20)
     assert cache.take_events() == []
     assert cache.index.events() == []
+
+
+# -- what the documents say
+
+
+def test_the_documents_have_every_name_and_no_other() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "observing.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    told = {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
+    reasons = {value for kind in (Reason, Skipped) for name, value in vars(kind).items() if name.isupper()}
+    metrics = {f"{key[0]}" for cache in played(schedules=20) for key in samples(cache)}
+    assert told == reasons | metrics
+
+
+def test_the_sentence_of_the_documents_is_the_one_that_comes_out() -> None:
+    cache = cache_of()
+    whole(cache, "r1", "a" * 20)
+    cache.evict("state", 1)
+    text = (Path(__file__).parents[2] / "docs" / "observing.md").read_text(encoding="utf-8")
+    assert f"\n{whole(cache, 'r2', 'a' * 20).sentence()}\n" in text

@@ -119,7 +119,8 @@ def disagreements(order: Order, numbers: Numbers, make: type[ReferenceCache] = R
             found.extend(f"before {index}, {one}" for one in compare(adapter, numbers, names, steps[index - 1].before))
 
     outcome = Driver(adapter, beat=beat).run(schedule)
-    assert not outcome.failed and not outcome.skipped
+    assert not outcome.failed
+    assert set(outcome.skipped) <= {"nothing is in flight"}
     return found
 
 

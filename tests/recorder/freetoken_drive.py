@@ -1,12 +1,11 @@
 """Runs in FreeToken's environment: its own `overlap_loop` under a recorder, with requests that share prefixes.
 
-Usage: freetoken_drive.py SEED FOLDER [EDIT]; SETTINGS holds sizes as JSON.
+SETTINGS holds sizes as JSON.
 """
 
 import json
 import os
 import random
-import sys
 import warnings
 from typing import Any
 
@@ -87,7 +86,11 @@ def restore_the_first_state_always() -> None:
     CacheManager.match_req = edited
 
 
-def main(seed: int, folder: str, edit: str = "") -> None:
+def prepare() -> None:
+    """Do nothing: everything is imported above."""
+
+
+def drive(seed: int, folder: str, edit: str) -> None:
     sizes = {**SIZES, **json.loads(os.environ.get("SETTINGS", "{}"))}
     milepost_record.register_freetoken()
     loop = Loop(seed, sizes)
@@ -109,7 +112,3 @@ def main(seed: int, folder: str, edit: str = "") -> None:
         setattr(Files, "_flush", refuse)  # noqa: B010
     loop.run(200)
     print(f"{loop.serial} requests")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), *sys.argv[2:])

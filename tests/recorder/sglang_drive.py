@@ -1,8 +1,8 @@
 """Runs in SGLang's environment: its own event loop under a recorder, with requests that share prefixes.
 
-Usage: sglang_drive.py SEED FOLDER [EDIT]; SETTINGS holds the engine's options as JSON. The model is a stand-in that
-zeroes and copies states as the engine's model runner does before a forward, and says seeded tokens. Where EVENTS names
-a file, the KV events that SGLang publishes are written to it as a subscriber would write them.
+SETTINGS holds the engine's options as JSON. The model is a stand-in that zeroes and copies states as the engine's model
+runner does before a forward, and says seeded tokens. Where EVENTS names a file, the KV events that SGLang publishes are
+written to it as a subscriber would write them; PACKAGES is a folder in which its loader also looks for plug-ins.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import os
 import random
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +21,10 @@ from milepost.conformance.adapters.sglang_engine import Engine, Settings, _Quiet
 from milepost.conformance.adapters.sglang_modules import modules
 
 SIZES = {"core": "python", "strategy": "extra_buffer", "page": 1, "overlap": True, "mixed": False, "chunk": 8,
-         "tokens": 160, "slots": 24, "rows": 4, "budget": 24}
+         "tokens": 160, "slots": 24, "rows": 4, "budget": 24, "answer": 24, "ratio": 0.7, "story": None}
+"""`budget` are the tokens of a pass; SGLang keeps room for a share `ratio` of the answers, `answer` tokens at most.
+A `story` is the name of one of STORIES and its numbers; without it a seeded user asks."""
+STOP = 9
 
 
 class Subscriber:
@@ -82,7 +85,7 @@ def make_loop() -> Any:
         """SGLang's Scheduler, but for its construction, its messages and its forward pass."""
 
         def __init__(self, seed: int, sizes: dict[str, Any]) -> None:
-            self.random, self.serial, self.passes = random.Random(seed), 0, 0
+            self.random, self.serial, self.passes, self.longest = random.Random(seed), 0, 0, sizes["answer"]
             names = ("core", "strategy", "page", "overlap", "mixed", "chunk")
             built = self.built = Engine(
                 Settings(**{name: sizes[name] for name in names}), sizes["tokens"], sizes["slots"], sizes["rows"]
@@ -91,6 +94,8 @@ def make_loop() -> Any:
                 vars(built.pool.mamba_pool).pop(name)
             _fill(self, built, sizes, m)
             self.due: dict[int, Callable[[], object]] = {}
+            self.retracted, self.stops = 0, dict[str, int]()
+            self.story = STORIES[sizes["story"][0]](self, *sizes["story"][1:]) if sizes["story"] else None
 
         def __getattr__(self, name: str) -> Any:
             """Switch off, or leave empty, whatever was not built: a feature, a report, a connection."""
@@ -105,9 +110,12 @@ def make_loop() -> Any:
             self.passes += 1
             self.gracefully_exit = self.passes > self.limit
             self.due.pop(self.passes, lambda: None)()
+            if self.story is not None:
+                next(self.story, None)
+                return
             live = [one.rid for one in self.waiting_queue + self.running_batch.reqs]
             if self.random.random() < 0.5 and len(live) < 7:
-                self.waiting_queue.append(self.ask())
+                self.waiting_queue.append(_ask(self))
             if live and self.random.random() < 0.04:
                 from sglang.srt.managers.io_struct import AbortReq
 
@@ -115,19 +123,21 @@ def make_loop() -> Any:
             if self.random.random() < 0.02:
                 self.flush_cache(empty_cache=False)
 
-        def ask(self) -> Any:
+        def request(self, tokens: list[int], answer: int, salt: str | None = None) -> Any:
             self.serial += 1
-            roots = [[1] * 24, [1] * 16 + [2] * 16, [3] * 8]
-            tokens = self.random.choice(roots)
-            tokens = tokens + [self.random.randrange(4, 9) for _ in range(self.random.randrange(1, 20))]
-            salt = self.random.choice([None, None, "s"])
-            request = self.built.new_request(f"q{self.serial}.", tuple(tokens), None, salt)
-            request.sampling_params.max_new_tokens = self.random.randrange(1, 24)
-            return request
+            made = self.built.new_request(f"q{self.serial}.", tuple(tokens), None, salt)
+            made.sampling_params.max_new_tokens = answer
+            return made
+
+        def _add_request_to_queue(self, request: Any, is_retracted: bool = False) -> None:
+            self.retracted += is_retracted
+            super()._add_request_to_queue(request, is_retracted)
 
         def forward_batch_generation(self, batch: Any, **_: Any) -> Any:
             self.built.run([batch])
-            said = [self.random.randrange(4, 9) for _ in batch.reqs]
+            lengths = zip(batch.reqs, batch.seq_lens_cpu.tolist(), strict=True)
+            said = [STOP if self.stops.get(one.rid) == length else self.random.randrange(4, 9)
+                    for one, length in lengths]
             return m.result(next_token_ids=m.torch.tensor(said, dtype=m.torch.int64))
 
         def run(self, passes: int) -> None:
@@ -137,10 +147,20 @@ def make_loop() -> Any:
     return Loop
 
 
+def _ask(loop: Any) -> Any:
+    """Return a seeded request that shares its beginning with others."""
+    roots = [[1] * 24, [1] * 16 + [2] * 16, [3] * 8]
+    tokens = loop.random.choice(roots)
+    tokens = tokens + [loop.random.randrange(4, 9) for _ in range(loop.random.randrange(1, 20))]
+    salt = loop.random.choice([None, None, "s"])
+    return loop.request(tokens, loop.random.randrange(1, loop.longest), salt)
+
+
 def _fill(loop: Any, built: Any, sizes: dict[str, Any], m: Any) -> None:
     """Put in what the event loop reads."""
     from sglang.srt.managers.schedule_batch import ScheduleBatch
     from sglang.srt.managers.schedule_policy import SchedulePolicy
+    from sglang.srt.managers.scheduler_components.new_token_ratio_tracker import NewTokenRatioTracker
     from sglang.srt.runtime_context import get_parallel
 
     get_parallel().override_permanently(pp_max_micro_batch_size=sizes["rows"])
@@ -153,7 +173,9 @@ def _fill(loop: Any, built: Any, sizes: dict[str, Any], m: Any) -> None:
     loop.policy = SchedulePolicy("fcfs", built.tree, True, False, False)
     loop.waiting_queue, loop.last_batch, loop.chunked_req = [], None, None
     loop.running_batch, loop.result_queue = ScheduleBatch(reqs=[], batch_is_full=False), deque()
-    loop.new_token_ratio_tracker = SimpleNamespace(current=0.7, decay_step=lambda: None)
+    loop.new_token_ratio_tracker = NewTokenRatioTracker(
+        init=sizes["ratio"], min=0.0, decay=0.001, current=sizes["ratio"]
+    )
     loop.forward_ct = loop.processed_tokens_counter = loop._prefill_decode_interval_remaining = 0
     loop.prefill_decode_interval, loop._pending_chunked_abort_req, loop._confidence_budget_prepare = 0, None, None
     loop.metrics_reporter = loop.profiler_manager = loop.grammar_manager = loop.load_inquirer = _Off()
@@ -189,6 +211,57 @@ class _Off(_Quiet):
         return False
 
 
+def first_decode_step_on_a_boundary(loop: Any, prompt: int = 15) -> Iterator[None]:
+    """A prompt a token short of a boundary, whose answer stops a token short of the next one; then the next turn."""
+    request = _submit(loop, list(range(100, 100 + prompt)), 90, stop_at=23)
+    while not request.finished():
+        yield
+    yield from _next_turn(loop, request)
+
+
+def boundary_in_a_mixed_step(loop: Any, rides_at: int = 24) -> Iterator[None]:
+    """A prompt comes when another request decodes over a boundary, which stops before the next one."""
+    request = _submit(loop, list(range(100, 110)), 90, stop_at=31)
+    while not request.finished():
+        if request.kv.kv_committed_len == rides_at - 1:
+            _submit(loop, [5, 6, 7], 1)
+        yield
+    yield from _next_turn(loop, request)
+
+
+def chunk_cut_inside_a_page(loop: Any, decoders: int = 1) -> Iterator[None]:
+    """A prompt is cut into three chunks while another request decodes."""
+    for _ in range(decoders):
+        _submit(loop, [5] * 20, 40)
+    yield from [None] * 3
+    request = _submit(loop, list(range(100, 178)), 1)
+    while not request.finished():
+        yield
+    yield from _next_turn(loop, request)
+
+
+def _submit(loop: Any, tokens: list[int], answer: int, stop_at: int = 0) -> Any:
+    """Queue a request; the step that fills `stop_at` tokens says its stop token."""
+    request = loop.request(tokens, answer)
+    request.sampling_params.stop_token_ids = {STOP}
+    loop.stops[request.rid] = stop_at
+    loop.waiting_queue.append(request)
+    return request
+
+
+def _next_turn(loop: Any, request: Any) -> Iterator[None]:
+    yield from [None] * 3
+    _submit(loop, [*request.origin_input_ids, *request.output_ids, 1, 2, 3], 1)
+    yield from [None] * 4
+
+
+STORIES = {
+    story.__name__: story
+    for story in (first_decode_step_on_a_boundary, boundary_in_a_mixed_step, chunk_cut_inside_a_page)
+}
+"""What docs/findings/sglang.md tells, on a small grid."""
+
+
 def restore_the_first_state_always() -> None:
     """An illegal edit: every hit is restored from the state that the first one was."""
     from sglang.srt.managers.schedule_batch import ScheduleBatch
@@ -205,19 +278,25 @@ def restore_the_first_state_always() -> None:
     ScheduleBatch._collect_deferred_mamba_cow_and_clear = edited
 
 
-def main(seed: int, folder: str, edit: str = "") -> None:
-    loop_class, events = make_loop(), os.environ.get("EVENTS")
+def prepare() -> None:
+    """Import what a drive needs."""
+    make_loop()
+
+
+def drive(seed: int, folder: str, edit: str) -> None:
+    events = os.environ.get("EVENTS")
     if events:
         modules().init_params = functools.partial(modules().init_params, enable_kv_cache_events=True)
     if edit == "plugin":
         from sglang.srt.plugins import load_plugins
 
+        sys.path.insert(0, os.environ["PACKAGES"])
         load_plugins()
     else:
         milepost_record.register_sglang()
     if edit == "fault":
         restore_the_first_state_always()
-    loop = loop_class(seed, {**SIZES, **json.loads(os.environ.get("SETTINGS", "{}"))})
+    loop = make_loop()(seed, {**SIZES, **json.loads(os.environ.get("SETTINGS", "{}"))})
     if events:
         listen(loop, events)
     if edit == "attach":
@@ -226,16 +305,5 @@ def main(seed: int, folder: str, edit: str = "") -> None:
         from milepost_record.sglang import Recording
 
         setattr(Recording, "_said", lambda recording, request, claim: 1 // 0)  # noqa: B010
-    if edit == "full":
-        from milepost_record.files import Files
-
-        def refuse(files: Any) -> None:
-            raise OSError("no space left on device")
-
-        setattr(Files, "_flush", refuse)  # noqa: B010
     loop.run(200)
-    print(f"{loop.serial} requests")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), *sys.argv[2:])
+    print(f"{loop.serial} requests, {loop.retracted} retracted")

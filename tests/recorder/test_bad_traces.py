@@ -66,7 +66,7 @@ def replaced(number: int, old: str, new: str) -> Callable[[list[str]], list[str]
     (without(4), ":4", "step 1 is not in flight"),
     (swapped(2), ":2", "'r1' is not open"),
     (swapped(4), ":4", "step 1 is not in flight"),
-    (replaced(1, '"trace": 1', '"trace": 2'), ":1", "trace format 2 is newer than 1"),
+    (replaced(1, '"trace": 2', '"trace": 3'), ":1", "trace format 3 is newer than 2"),
     (replaced(1, '"partial": []', '"partial": ["hearsay"]'), ":1", "partial"),
     (replaced(3, '"kv":[0]', '"kv":["x"]'), ":3", "expected an integer"),
     (replaced(3, '"table":', '"changes":'), ":3", "changes.kv"),

@@ -16,11 +16,12 @@ import pytest
 import milepost_record
 from milepost.conformance.checking import check_trace
 from milepost.conformance.errors import FormatError
+from milepost.spec.schedule import NEWEST, VERSION
 from milepost_record import ENGINES
 from milepost_record.digests import Digests
 from milepost_record.guard import watch
 from milepost_record.settings import Settings, read_settings
-from milepost_record.trace import Trace
+from milepost_record.trace import FORMAT, Trace
 
 RECORDER = Path(__file__).resolve().parents[2] / "recorder"
 HEADER = {
@@ -94,6 +95,10 @@ def test_a_recording_is_a_trace_that_the_kit_judges(tmp_path: Path) -> None:
     trace.finish()
     checked = check_trace(files(tmp_path)[0])
     assert (checked.outcome.code, checked.counted, checked.header.partial) == ("", 6, ())
+
+
+def test_a_recording_has_a_number_that_readers_of_whole_tables_refuse() -> None:
+    assert VERSION < FORMAT <= NEWEST["trace"]
 
 
 def test_a_wrong_hit_in_a_recording_is_a_fault_with_its_place(tmp_path: Path) -> None:

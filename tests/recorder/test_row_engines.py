@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tomllib
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from milepost.cli.main import run
-from milepost.conformance.checking import Checked, check_trace
 from milepost.conformance.events import check_events
-from milepost.conformance.targets import peer_python
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-PATHS = os.pathsep.join([str(ROOT / "recorder" / "src"), str(ROOT / "src")])
+from .drives import ABSENT, PEERS, Drives, install_plug_in, judged
 
-PEERS = {engine: peer_python(engine) for engine in ("freetoken", "sglang")}
-NAMES = {"freetoken": "FreeToken", "sglang": "SGLang"}
+Begin = Callable[[str], Drives]
 VERSIONS = {"freetoken": "0.2.1", "sglang": "0.5.23"}
 
 
 def needs(engine: str, *values: object) -> object:
     """Mark a case that runs where an engine is installed."""
-    reason = f"{NAMES[engine]} is not installed beside the kit: run `make peers`"
-    return pytest.param(engine, *values, marks=pytest.mark.skipif(PEERS[engine] is None, reason=reason))
+    return pytest.param(engine, *values, marks=pytest.mark.skipif(PEERS[engine] is None, reason=ABSENT[engine]))
 
 
 BOTH = pytest.mark.parametrize("engine", [needs("freetoken"), needs("sglang")])
-
-
-def drive(engine: str, folder: Path, seed: int, edit: str = "", **environment: str) -> str:
-    """Run an engine's loop under the recorder; return what it printed."""
-    recorded = {"MILEPOST_RECORD": "" if edit == "attach" else str(folder), "MILEPOST_RECORD_SALT": "test"}
-    done = subprocess.run(
-        [str(PEERS[engine]), "-P", "-W", "ignore", str(HERE / f"{engine}_drive.py"), str(seed), str(folder), edit],
-        env={**os.environ, "PYTHONPATH": PATHS, **recorded, **environment},
-        capture_output=True, text=True, timeout=240, check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
-
-
-def judged(folder: Path) -> list[Checked]:
-    return [check_trace(file) for file in sorted(folder.glob("*.jsonl"))]
+FREETOKEN = pytest.mark.skipif(PEERS["freetoken"] is None, reason=ABSENT["freetoken"])
+SGLANG = pytest.mark.skipif(PEERS["sglang"] is None, reason=ABSENT["sglang"])
 
 
 def hits(folder: Path) -> int:
@@ -61,8 +40,8 @@ def hits(folder: Path) -> int:
     needs("sglang", '{"strategy": "no_buffer", "overlap": false}'),
     needs("sglang", '{"page": 16, "chunk": 16, "tokens": 512}'),
 ])
-def test_an_engine_as_it_is_records_no_fault(engine: str, settings: str, tmp_path: Path) -> None:
-    drive(engine, tmp_path, 1, SETTINGS=settings)
+def test_an_engine_as_it_is_records_no_fault(engine: str, settings: str, drives_of: Begin, tmp_path: Path) -> None:
+    drives_of(engine).run(tmp_path, 1, SETTINGS=settings)
     (checked,) = judged(tmp_path)
     assert (checked.outcome.code, checked.stopped) == ("", "")
     assert checked.counted > 700
@@ -70,9 +49,53 @@ def test_an_engine_as_it_is_records_no_fault(engine: str, settings: str, tmp_pat
     assert (checked.header.capabilities.version, checked.header.partial) == (VERSIONS[engine], ())
 
 
+TIGHT = {"ratio": 0, "answer": 80, "slots": 60, "rows": 6}
+
+
+@SGLANG
+@pytest.mark.parametrize("settings", [
+    {**TIGHT, "tokens": 160},
+    {**TIGHT, "tokens": 240, "page": 16, "chunk": 16, "mixed": True, "core": "rust"},
+])
+def test_sglang_that_retracts_requests_records_no_fault(
+    settings: dict[str, object], drives_of: Begin, tmp_path: Path
+) -> None:
+    printed = drives_of("sglang").run(tmp_path, 4, SETTINGS=json.dumps(settings))
+    retracted = int(printed.rsplit(", ", 1)[1].split()[0])
+    assert retracted > 3
+    (checked,) = judged(tmp_path)
+    assert (checked.outcome.code, checked.stopped) == ("", "")
+    assert checked.counted > 700
+    assert hits(tmp_path) > retracted
+
+
+MIXED = {"mixed": True}
+CUT = {**MIXED, "page": 16, "chunk": 16, "tokens": 512, "budget": 32}
+
+
+@SGLANG
+@pytest.mark.parametrize(("settings", "story", "found"), [
+    ({}, ["first_decode_step_on_a_boundary"], "over-advanced"),
+    ({}, ["first_decode_step_on_a_boundary", 14], ""),
+    (MIXED, ["boundary_in_a_mixed_step"], "over-advanced"),
+    (MIXED, ["boundary_in_a_mixed_step", 21], ""),
+    (CUT, ["chunk_cut_inside_a_page"], "over-advanced"),
+    (CUT, ["chunk_cut_inside_a_page", 0], ""),
+])
+def test_sglangs_own_faults_are_seen_in_place_and_their_neighbours_are_none(
+    settings: dict[str, object], story: list[object], found: str, drives_of: Begin, tmp_path: Path
+) -> None:
+    drives_of("sglang").run(tmp_path, 1, SETTINGS=json.dumps({**settings, "core": "rust", "story": story}))
+    (checked,) = judged(tmp_path)
+    assert (checked.outcome.code, checked.stopped) == (found, "")
+    assert hits(tmp_path) == 1
+
+
 @BOTH
-def test_a_sample_of_the_requests_in_files_that_rotate_records_no_fault_either(engine: str, tmp_path: Path) -> None:
-    drive(engine, tmp_path, 2, MILEPOST_RECORD_SAMPLE="1/2", MILEPOST_RECORD_BYTES="20000")
+def test_a_sample_of_the_requests_in_files_that_rotate_records_no_fault_either(
+    engine: str, drives_of: Begin, tmp_path: Path
+) -> None:
+    drives_of(engine).run(tmp_path, 2, MILEPOST_RECORD_SAMPLE="1/2", MILEPOST_RECORD_BYTES="20000")
     found = judged(tmp_path)
     assert len(found) > 2
     assert {checked.outcome.code for checked in found} == {""}
@@ -81,8 +104,8 @@ def test_a_sample_of_the_requests_in_files_that_rotate_records_no_fault_either(e
 
 
 @BOTH
-def test_a_running_scheduler_is_recorded_from_the_call_on(engine: str, tmp_path: Path) -> None:
-    drive(engine, tmp_path, 3, edit="attach")
+def test_a_running_scheduler_is_recorded_from_the_call_on(engine: str, drives_of: Begin, tmp_path: Path) -> None:
+    drives_of(engine).run(tmp_path, 3, edit="attach")
     (checked,) = judged(tmp_path)
     assert checked.outcome.code == ""
     assert checked.assumed > 0
@@ -90,8 +113,8 @@ def test_a_running_scheduler_is_recorded_from_the_call_on(engine: str, tmp_path:
 
 
 @BOTH
-def test_a_restore_from_another_state_is_seen(engine: str, tmp_path: Path) -> None:
-    drive(engine, tmp_path, 1, edit="fault")
+def test_a_restore_from_another_state_is_seen(engine: str, drives_of: Begin, tmp_path: Path) -> None:
+    drives_of(engine).run(tmp_path, 1, edit="fault")
     (checked,) = judged(tmp_path)
     assert checked.outcome.code in ("torn-hit", "over-advanced", "stale-state", "cross-namespace", "uninitialized-read")
     (file,) = tmp_path.glob("*.jsonl")
@@ -99,33 +122,28 @@ def test_a_restore_from_another_state_is_seen(engine: str, tmp_path: Path) -> No
 
 
 @BOTH
-def test_an_error_of_the_recorder_leaves_the_engine_alone(engine: str, tmp_path: Path) -> None:
-    printed = drive(engine, tmp_path, 1, edit="crash")
+def test_an_error_of_the_recorder_leaves_the_engine_alone(engine: str, drives_of: Begin, tmp_path: Path) -> None:
+    printed = drives_of(engine).run(tmp_path, 1, edit="crash")
     assert printed.count("switched off") == 1
     assert " requests" in printed
     (checked,) = judged(tmp_path)
     assert checked.stopped.startswith("ZeroDivisionError")
 
 
-@pytest.mark.skipif(PEERS["freetoken"] is None, reason="FreeToken is not installed beside the kit: run `make peers`")
-def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
-    printed = drive("freetoken", tmp_path, 1, edit="full")
+@FREETOKEN
+def test_a_full_disk_ends_the_recording_and_nothing_else(drives_of: Begin, tmp_path: Path) -> None:
+    printed = drives_of("freetoken").run(tmp_path, 1, edit="full")
     assert printed.count("switched off, the engine runs on: OSError: no space left") == 1
     assert " requests" in printed
 
 
-@pytest.mark.skipif(PEERS["sglang"] is None, reason="SGLang is not installed beside the kit: run `make peers`")
-def test_sglangs_own_loader_finds_the_plug_in_and_its_events_agree_with_themselves(tmp_path: Path) -> None:
-    declared = tomllib.loads((ROOT / "recorder" / "pyproject.toml").read_text())["project"]
-    installed = tmp_path / "packages" / "milepost_record-0.1.0.dist-info"
-    installed.mkdir(parents=True)
-    (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {declared['name']}\nVersion: 0.1.0\n")
-    entries = declared["entry-points"]["sglang.srt.plugins"]
-    (installed / "entry_points.txt").write_text(
-        "[sglang.srt.plugins]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
-    )
-    paths, events = os.pathsep.join([str(tmp_path / "packages"), PATHS]), tmp_path / "events.jsonl"
-    drive("sglang", tmp_path / "traces", 4, edit="plugin", PYTHONPATH=paths, EVENTS=str(events))
+@SGLANG
+def test_sglangs_own_loader_finds_the_plug_in_and_its_events_agree_with_themselves(
+    drives_of: Begin, tmp_path: Path
+) -> None:
+    packages, events = tmp_path / "packages", tmp_path / "events.jsonl"
+    install_plug_in(packages, "sglang.srt.plugins")
+    drives_of("sglang").run(tmp_path / "traces", 4, "plugin", PACKAGES=str(packages), EVENTS=str(events))
     (checked,) = judged(tmp_path / "traces")
     assert (checked.outcome.code, checked.stopped) == ("", "")
     report = check_events(events)

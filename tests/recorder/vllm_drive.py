@@ -1,13 +1,12 @@
 """Runs in vLLM's environment: its own scheduler loop under a recorder, with requests that share prefixes.
 
-Usage: vllm_drive.py SEED SETTINGS [EDIT] with MILEPOST_RECORD set; SETTINGS are fields of the adapter's as JSON. Where
-EVENTS names a file, the KV events that vLLM publishes are written to it as a subscriber would write them.
+SETTINGS are fields of the adapter's as JSON. Where EVENTS names a file, the KV events that vLLM publishes are written
+to it as a subscriber would write them.
 """
 
 import json
 import os
 import random
-import sys
 from collections import deque
 from typing import Any
 
@@ -94,17 +93,19 @@ class Loop:
             self.step()
 
 
-def main(seed: int, settings: str, edit: str = "") -> None:
+def prepare() -> None:
+    """Import what a drive needs."""
     load()  # stands in for the GPU packages that vLLM's own start-up would have imported
+    build_scheduler(Settings())
+
+
+def drive(seed: int, folder: str, edit: str) -> None:
     milepost_record.register_vllm()
+    scheduler = build_scheduler(Settings(**json.loads(os.environ["SETTINGS"])))
+    loop = Loop(scheduler, seed)
     if edit == "attach":
-        scheduler = build_scheduler(Settings(**json.loads(settings)))
-        loop = Loop(scheduler, seed)
         loop.run(40)
-        assert milepost_record.attach(scheduler, sys.argv[4])
-    else:
-        scheduler = build_scheduler(Settings(**json.loads(settings)))
-        loop = Loop(scheduler, seed)
+        assert milepost_record.attach(scheduler, folder)
     if path := os.environ.get("EVENTS"):
         listen(scheduler, path)
     if edit == "fault":
@@ -115,7 +116,3 @@ def main(seed: int, settings: str, edit: str = "") -> None:
         setattr(Recording, "_tokens", lambda recording, request: 1 // 0)  # noqa: B010
     loop.run(150)
     print(f"{loop.serial} requests")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], *sys.argv[3:4])

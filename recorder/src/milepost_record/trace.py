@@ -19,7 +19,8 @@ from milepost_record.digests import Digests
 from milepost_record.files import Files
 from milepost_record.settings import Settings
 
-FORMAT = 1
+FORMAT = 2
+"""Of the trace: readers that know only 1 would take a line of changes for a whole table, and have to refuse it."""
 VERSION = "0.1.0"
 NULL = -1
 """No cell."""
