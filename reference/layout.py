@@ -28,10 +28,6 @@ class Layout:
         """The groups whose pages slide out."""
         return tuple(group for group in self.sides if group.kind is GroupKind.WINDOW)
 
-    def kind_of(self, name: str) -> GroupKind:
-        """Return the kind of a group."""
-        return next(group.kind for group in self.groups if group.name == name)
-
     def grid(self, chunk_size: int) -> int:
         """Return the distance of boundaries: the lcm of all pages, and of the chunk where a state is written out."""
         pages = (group.page_size for group in (self.full, *self.sides))

@@ -2,7 +2,8 @@
 
 Their pages stand in the same dictionary as those of the full group, under the group's name and the prefix. A page is
 published only where the full group has the path, and goes with it; the path never goes for a page. A window page that
-is missing on a path is a tombstone: the next request that computes it publishes its own there.
+is missing on a path is a tombstone: the next request that computes it publishes its own there. The cell of a tombstone
+is free at once; the rows `slide out` and `revive` are for caches that keep it.
 """
 
 from __future__ import annotations
@@ -209,13 +210,8 @@ class SideStore(PrefixStore):
         """Evict a side group's page; the full KV stays, and of a window so do all other pages: a tombstone."""
         dependents = self.dependents(entry)
         del self.pages[entry.key]
-        cells = self.side_cells[entry.group]
-        if self.layout.kind_of(entry.group) is GroupKind.WINDOW:
-            cells.move("slide out", entry.cell)
-            cells.reclaim(entry.cell)
-        else:
-            self.discard_page(entry, dependents)
-        return [(cells.pool.name, entry.cell)]
+        self.discard_page(entry, dependents)
+        return [(self.side_cells[entry.group].pool.name, entry.cell)]
 
     def is_covered(self, side: Entry) -> bool:
         """Tell whether the full group still has the path of a side group's page."""

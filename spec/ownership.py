@@ -144,6 +144,5 @@ PAGE_ROWS: tuple[Row, ...] = (
     Row("evict", "shared", "evicted", (Guard("leases", "==", 0), Guard("dependents", "==", 0)), "nothing needs it"),
     Row("reclaim", "evicted", "free", (_LANDED,), "no step in flight can touch it", True),
     Row("slide out", "shared", "tombstone", (Guard("leases", "==", 0),), "window only: full KV stays"),
-    Row("reclaim", "tombstone", "free", (_LANDED,), "no step in flight can touch it", True),
     Row("revive", "tombstone", "shared", (Guard("leases", "==", 0),), "window only: recomputed by a request"),
 )
