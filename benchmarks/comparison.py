@@ -46,6 +46,7 @@ ROWS = (
     Row("lease", 8, "lease, evictable, release, 8 snapshots deep", repeat=200),
     Row("lease", 64, "the same, 64 snapshots deep", repeat=100),
     Row("lease", 512, "the same, 512 snapshots deep", Goal(5), repeat=100),
+    Row("lease-branched", 512, "the same, another context going on at each of the 512 snapshots", repeat=50),
     Row("append", 131_072, "append 2,048 tokens at 131,072, as a scheduler does", Goal(0.2, "best"), repeat=10),
     Row("append-index", 131_072, "the same, index work alone", Goal(0.2, "best"), repeat=10),
     Row("publish", 131_072, "64 publishes along 131,072 tokens, index work alone", Goal(0.2, "best"), repeat=3),

@@ -2,9 +2,10 @@
 
 A recorder writes a table once and then what changed in it: `"changes": {"kv": [[column, page], ...]}` in a grant, and
 by request in other answers. A grant with neither has the table of before. Requests that go on by one token each share
-a line: `"op": "go-on"` with their names, what was said of each, and in `cells` the page that is new at the end of each
-one's first paged group, -1 for none; their kernels read the live slots of their tables. `said` are tokens that the engine has learnt
-of the request's answer; `unseen` are cells that requests outside of the trace were granted or write.
+a line: `"op": "go-on"` with their names, the lengths that they go on `to`, what was said of each, and in `cells` the
+page that is new at the end of each one's first paged group, -1 for none; their kernels read the live slots of their
+tables. `said` are tokens that the engine has learnt of the request's answer; `unseen` are cells that requests outside
+of the trace were granted or write.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LONGEST_JUMP = 1 << 20
 
 CHANGES = many(row(COUNT, INDEX))
 UNSEEN = many(CELL)
-NAMES, SAID, CELLS = many(TEXT), many(TOKENS), many(INDEX)
+NAMES, LENGTHS, SAID, CELLS = many(TEXT), many(COUNT), many(TOKENS), many(INDEX)
 
 
 class Tables:
@@ -45,17 +46,20 @@ class Tables:
             yield line
             return
         names, said = NAMES.read(line.get("requests"), "requests"), SAID.read(line.get("said"), "said")
+        lengths = LENGTHS.read(line.get("to"), "to")
         cells = CELLS.read(line.get("cells", [NULL] * len(names)), "cells")
-        if not len(names) == len(said) == len(cells):
-            raise ShapeError("requests", f"{len(names)} are named, with {len(said)} sayings and {len(cells)} cells")
+        if not len(names) == len(lengths) == len(said) == len(cells):
+            counts = f"{len(lengths)} lengths, {len(said)} sayings and {len(cells)} cells"
+            raise ShapeError("requests", f"{len(names)} are named, with {counts}")
         unseen = line.get("unseen", [])
-        for name, told, cell in zip(names, said, cells, strict=True):
-            yield {**self._going_on(name, cell), "said": list(told), "unseen": unseen}
+        for name, length, told, cell in zip(names, lengths, said, cells, strict=True):
+            yield {**self._going_on(name, length, cell), "said": list(told), "unseen": unseen}
             unseen = []
 
-    def _going_on(self, name: str, cell: int) -> dict[str, Any]:
-        table, length = self._tables.get(name, {}), self._lengths.get(name, 0)
-        length = (length if isinstance(length, int) else 0) + 1
+    def _going_on(self, name: str, length: int, cell: int) -> dict[str, Any]:
+        table, before = self._tables.get(name, {}), self._lengths.get(name)
+        if before is not None and before != length - 1:
+            raise ShapeError("to", f"'{name}' goes on to {length} tokens, but had {before}: a line is missing")
         live = {group: part.get("live") for group, part in table.items() if isinstance(part, dict)}
         grant: dict[str, Any] = {"length": length, "initial_state": live}
         paged = next((group for group, part in table.items() if isinstance(part, list)), None)

@@ -7,9 +7,10 @@ that fails leaves its step planned and its cells where they were.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from milepost.optimized.auditing import Audit, Moment, StrayWrite
 from milepost.optimized.contents import ContentIds
 from milepost.optimized.declaration import KV, STATE, declare
 from milepost.optimized.errors import BadInput, UnknownRequest
@@ -37,7 +38,9 @@ class ShortPrompts(UserWarning):
 class PrefixCache(CellKeeper):
     """An adapter at the seam, of one full-attention and one recurrent group.
 
-    `listens` keeps events for `take_events()`; `warns` tells the smallest cacheable prefix when it is built.
+    `listens` keeps events for `take_events()`; `warns` tells the smallest cacheable prefix when it is built. `audit` is
+    called with each stray write into a published slot, found by digests at its restores and when it is given back.
+    What it raises ends the call: a launch leaves its step planned, others have done their part.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class PrefixCache(CellKeeper):
         eviction: EvictionPolicy | None = None,
         listens: bool = False,
         warns: bool = True,
+        audit: Callable[[StrayWrite], None] | None = None,
     ) -> None:
         pages, slots = (CellPool(name, configuration.pools.get(name, 0)) for name in (KV, STATE))
         grid = boundary_grid(configuration.page_size, configuration.chunk_size)
@@ -60,7 +64,8 @@ class PrefixCache(CellKeeper):
         self.memory = Memory(shapes or Shapes(), self.page_size, pages.cells, slots.cells)
         self.writer = EventWriter(self.page_size, slots, self.memory.medium) if listens else None
         self.flights: list[Flight] = []
-        self.opened = self.steps = 0
+        self.audit = Audit(self.memory.state_parts, self.now, self.counts, audit) if audit else None
+        self.operations = self.opened = self.steps = 0
         self._payloads: Payloads | None = None
         self._capabilities = declare(configuration, grid)
         if warns:
@@ -72,12 +77,17 @@ class PrefixCache(CellKeeper):
         """What this cache is and can do."""
         return self._capabilities
 
+    def now(self) -> Moment:
+        """Return the logical time: how often a verb of the seam was called, and the index's clock."""
+        return Moment(self.operations, self.index.tree.clock)
+
     # Open: look up and lease.
 
     def open(
         self, request: str, tokens: tuple[int, ...], namespace: Namespace, content: Mapping[int, str]
     ) -> Hit | Refused:
         """Look up the deepest boundary that both groups can resume at, and lease it."""
+        self.operations += 1
         if request in self.requests:
             raise BadInput(f"request '{request}' is open already")
         packed = self.contents.pack(tokens, 0, content)
@@ -118,6 +128,7 @@ class PrefixCache(CellKeeper):
 
     def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
         """Plan tokens [length, to): pages, the live slot at first, and a frozen slot where one is wanted and had."""
+        self.operations += 1
         claim = self.request(request)
         if claim.planned or to <= claim.length:
             return self._refused("extend", "no-progress")
@@ -134,7 +145,10 @@ class PrefixCache(CellKeeper):
 
     def launch(self) -> Launched:
         """Start all planned extends as one step, after one phase that zeroes and restores fresh live slots."""
+        self.operations += 1
         phases = self.first_phases(self.planned)
+        if self.audit:
+            self.audit.restore([(one.source, one.name) for one in self.planned if one.restores])
         for phase in phases:
             self.memory.run(phase, STATE)
         self.steps += 1
@@ -152,6 +166,7 @@ class PrefixCache(CellKeeper):
         self, step: int, accepted: Mapping[str, int], sampled: Mapping[str, tuple[int, ...]]
     ) -> Landing:
         """Count a step's tokens as computed, end its restores, and finish the requests that were waiting for it."""
+        self.operations += 1
         flight = next((flight for flight in self.flights if flight.step == step), None)
         if flight is None:
             raise UnknownRequest(f"step {step} is not in flight")
@@ -175,9 +190,11 @@ class PrefixCache(CellKeeper):
         claim.in_flight -= 1
         claim.landed = stop
         self.slots.advance(claim.live, claim.serial, stop)
-        self.end_restore(claim)
-        if claim.closing and not claim.in_flight:
-            self.finish(claim)
+        try:
+            self.end_restore(claim)
+        finally:
+            if claim.closing and not claim.in_flight:
+                self.finish(claim)
 
     # Snapshots, publishing, and the end of a request.
 
@@ -186,6 +203,7 @@ class PrefixCache(CellKeeper):
 
         A copy that fails costs the frozen slot that it was to overwrite, if there was one, and nothing else.
         """
+        self.operations += 1
         claim = self.request(request)
         if claim.in_flight or claim.planned:
             return self._refused("freeze", "in-flight")
@@ -216,16 +234,19 @@ class PrefixCache(CellKeeper):
 
     def publish(self, request: str) -> Landing | Refused:
         """Publish whole landed pages, and donate the frozen slot if its pages are there."""
+        self.operations += 1
         claim = self.request(request)
         self.publish_landed(claim)
         return Landing({claim.name: claim.table()})
 
     def close(self, request: str, keep: bool) -> Landing:
         """End a request, at once or when its last step lands."""
+        self.operations += 1
         return self._depart(self.request(request), keep)
 
     def preempt(self, request: str) -> Landing:
         """Give up all cells of a request and publish nothing."""
+        self.operations += 1
         return self._depart(self.request(request), keep=False)
 
     def _depart(self, claim: Request, keep: bool) -> Landing:
@@ -241,15 +262,18 @@ class PrefixCache(CellKeeper):
 
     def reset(self) -> ResetDone:
         """Forget everything published; open requests run on and publish nothing more."""
-        self.take_back(self.index.reset())
+        self.operations += 1
+        given_up = self.index.reset()
         self.tell()
         self.counts.resets += 1
         if not self.names:
             self.contents.forget()
+        self.take_back(given_up)
         return ResetDone(True)
 
     def evict(self, group: str, cells: int) -> Evicted:
         """Evict the cells of a group that the policy puts first, and the snapshots that fall with them."""
+        self.operations += 1
         if group not in (KV, STATE) or cells < 0:
             raise BadInput(f"cannot evict {cells} cells of group '{group}': groups are {KV} and {STATE}")
         given_up: list[Cell] = []

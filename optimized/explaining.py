@@ -111,6 +111,7 @@ class Counts:
     published_pages: int = 0
     published_states: int = 0
     resets: int = 0
+    stray_writes: int = 0
     outcomes: Counter[tuple[str, ...]] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -65,6 +65,8 @@ def verify(cache: PrefixCache) -> None:
         ours = {cell for cell, state in enumerate(pool.states) if state == PUBLISHED}
         if ours != theirs:
             raise Inconsistent(f"pool '{pool.name}' calls {sorted(ours)} published, and the index holds {theirs}")
+        if pool.name == STATE and cache.audit and cache.audit.donations.keys() != ours:
+            raise Inconsistent(f"slots {sorted(ours)} are published, and the audit knows {[*cache.audit.donations]}")
     cache.index.check()
     _verify_owners(cache)
     for name, counts in account(cache).items():

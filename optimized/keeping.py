@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from milepost.optimized.auditing import Audit
 from milepost.optimized.declaration import STATE
 from milepost.optimized.errors import BadPolicy
 from milepost.optimized.events import EventWriter
@@ -28,6 +29,7 @@ class CellKeeper:
         self.names: dict[int, str] = {}
         self.planned: list[Request] = []
         self.writer: EventWriter | None = None
+        self.audit: Audit | None = None
 
     def tell(self) -> None:
         """Write the events of what has just changed, where somebody listens."""
@@ -37,13 +39,15 @@ class CellKeeper:
     # Room.
 
     def take_back(self, given_up: GivenUp) -> list[Cell]:
-        """Put what the index no longer holds into its pools."""
+        """Put what the index no longer holds into its pools; the last thing done, since an audit may raise."""
         cells = []
         for kind, cell in given_up:
             pool = self.pool_of(kind)
             assert isinstance(cell, int)
             pool.give_back(cell, NOBODY)
             cells.append((pool.name, cell))
+        if self.audit:
+            self.audit.give_back([cell for pool, cell in cells if pool == STATE])
         return cells
 
     def pool_of(self, kind: GroupKind) -> CellPool:
@@ -52,11 +56,11 @@ class CellKeeper:
 
     def evict_one(self, kind: GroupKind) -> list[Cell]:
         """Evict what the policy puts first, and the snapshot that falls with it; one at a time, so none is lost."""
-        cells = self.take_back(self.index.evict({kind: 1}))
+        given_up = self.index.evict({kind: 1})
         self.tell()
-        for pool, _ in cells:
-            self.counts.evicted[pool] += 1
-        return cells
+        for each, _ in given_up:
+            self.counts.evicted[self.pool_of(each).name] += 1
+        return self.take_back(given_up)
 
     def make_room(self, kind: GroupKind, cells: int) -> bool:
         """Evict until `cells` are free; false where even that does not help."""
@@ -163,6 +167,7 @@ class CellKeeper:
         start = max(0, before - self.page_size)
         stop = max(stop, before)
         cells = claim.columns[start // self.page_size : stop // self.page_size]
+        digests = self.audit.digests(states) if self.audit else {}
         published = self.index.publish(
             claim.lease, claim.run(start, stop), cells, states, start=start, adopt=not claim.in_flight
         )
@@ -174,6 +179,8 @@ class CellKeeper:
                 self.pages.publish(claim.columns[column], claim.serial, (column + 1) * self.page_size)
         for position in published.donated:
             self.slots.publish(states[position], claim.serial)
+            if self.audit:
+                self.audit.donate(states[position], digests[position], position, claim.lease.namespace)
         self.tell()
         self._count(published, (published.length - before) // self.page_size)
         return published
@@ -213,16 +220,16 @@ class CellKeeper:
         self.return_columns(claim, claim.lease.length // self.page_size)
         self.return_frozen(claim)
         self.return_live(claim)
-        self.take_back(self.index.release(claim.lease))
         claim.columns.clear()
         claim.source = NULL
         del self.names[claim.serial]
+        self.take_back(self.index.release(claim.lease))
 
     def end_restore(self, claim: Request) -> None:
         """Let go of the snapshot: the step that restored from it has landed."""
         if claim.source != NULL:
-            self.take_back(self.index.release_state(claim.lease))
             claim.source = NULL
+            self.take_back(self.index.release_state(claim.lease))
 
     def return_columns(self, claim: Request, kept: int) -> None:
         """Give up the private columns behind the first `kept`, the last one first, so that it is granted again last."""

@@ -43,6 +43,7 @@ class CacheCollector(Collector):
             ("freezes", counts.freezes, "Snapshots that steps or callers were granted."),
             ("duplicate_pages", counts.duplicates, "Pages freed because another request had published the same."),
             ("resets", counts.resets, "Times that everything published was forgotten."),
+            ("stray_writes", counts.stray_writes, "Times that an audit found a published slot written."),
         ):
             yield CounterMetricFamily(f"milepost_{name}", about, value=value)
 

@@ -62,6 +62,11 @@ class Request:
         """Tokens that others may read: landed, with ids that the host has seen; none of one from before a reset."""
         return 0 if self.lease.stale else min(self.landed, len(self.tokens) // TOKEN_BYTES)
 
+    @property
+    def restores(self) -> bool:
+        """The next launch copies its snapshot into its live slot."""
+        return self.source != NULL and not self.live_is_set
+
     def run(self, start: int, stop: int) -> bytes:
         """Return the packed tokens [start, stop)."""
         return bytes(self.tokens[start * TOKEN_BYTES : stop * TOKEN_BYTES])

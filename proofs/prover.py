@@ -15,7 +15,7 @@ import z3
 from milepost.proofs.scope import UNBOUNDED, Scope, Term
 from milepost.proofs.tables import Tables
 
-RESOURCES = 20_000_000
+RESOURCES = 5_000_000
 """The solver's `rlimit` for one obligation: at least ten times what the dearest one takes."""
 
 SEED = 20261130
@@ -58,19 +58,23 @@ class Result:
 
 
 def decide(obligation: Obligation, resources: int = RESOURCES, seed: int = SEED) -> tuple[str, Term, str, int]:
-    """Return the verdict on one obligation, a model where it is refuted, the solver's reason, and what it took."""
-    solver = z3.Solver()
+    """Return the verdict on one obligation, a model where it is refuted, the solver's reason, and what it took.
+
+    Each is decided in a context of its own, so that it takes the same whatever was decided before it.
+    """
+    context = z3.Context()
+    solver = z3.Solver(ctx=context)
     solver.set("rlimit", resources)
     solver.set("random_seed", seed % 2**30)
     solver.set("timeout", BACKSTOP_SECONDS * 1000)
-    solver.add(*obligation.assumptions, z3.Not(obligation.claim))
+    solver.add(*(one.translate(context) for one in (*obligation.assumptions, z3.Not(obligation.claim))))
     before = _spent(solver)
     answer = solver.check()
     spent = _spent(solver) - before
     if answer == z3.unsat:
         return "proved", None, "", spent
     if answer == z3.sat:
-        return "refuted", solver.model(), "", spent
+        return "refuted", solver.model().translate(z3.main_ctx()), "", spent
     return "unknown", None, solver.reason_unknown(), spent
 
 

@@ -48,9 +48,13 @@ class Tree:
         ids, indices = tensor(tokens(length, 1)), self.pages(length)
         for number, end in enumerate(turn_ends(length)):
             self.publish(ids[:end], indices[:end])
-            branch = torch.cat([ids[:end], tensor(tokens(PAGE, 100 + number))])
-            self.publish(branch, torch.cat([indices[:end], self.pages(PAGE)]))
+            self.branch(ids, indices, end, 100 + number)
         return ids
+
+    def branch(self, ids: Any, indices: Any, end: int, seed: int) -> None:
+        """Publish a context that leaves another one at `end` and goes on for a page."""
+        branch = torch.cat([ids[:end], tensor(tokens(PAGE, seed))])
+        self.publish(branch, torch.cat([indices[:end], self.pages(PAGE)]))
 
     def leaf(self, number: int) -> None:
         self.publish(tensor(leaf(number)), self.pages(2 * PAGE))
@@ -90,11 +94,22 @@ def first_match(size: int) -> Measure:
 
 def lease(size: int) -> Measure:
     """inc_lock of a node with that many snapshots on its path, evictable sizes of KV and states, dec_lock."""
+    return _lease(size, branched=False)
+
+
+def lease_branched(size: int) -> Measure:
+    """The same where at each of the snapshots another context goes on, which nobody locks."""
+    return _lease(size, branched=True)
+
+
+def _lease(size: int, branched: bool) -> Measure:
     length = size * PAGE
     tree = Tree()
     ids, indices = tensor(tokens(length, 1)), tree.pages(length)
     for end in range(PAGE, length + 1, PAGE):
         tree.publish(ids[:end], indices[:end])
+        if branched:
+            tree.branch(ids, indices, end, 100 + end)
     cache, node = tree.cache, tree.cache.match_prefix(ids)[3]
 
     def once() -> int:
@@ -103,7 +118,7 @@ def lease(size: int) -> Measure:
         sizes = cache.full_evictable_size, cache.mamba_evictable_size
         cache.dec_lock(node)
         taken = perf_counter_ns() - started
-        assert sizes == (0, size - 1), sizes
+        assert sizes == ((size * PAGE, 2 * size - 1) if branched else (0, size - 1)), sizes
         return taken
 
     return once
@@ -182,8 +197,9 @@ def memory(size: int) -> Measure:
 
 
 CASES: dict[str, Case] = {
-    "match": match, "first-match": first_match, "lease": lease, "append-index": append_index, "publish": publish,
-    "evict-state": evict_state, "evict-page": evict_page, "memory": memory,
+    "match": match, "first-match": first_match, "lease": lease, "lease-branched": lease_branched,
+    "append-index": append_index, "publish": publish, "evict-state": evict_state,
+    "evict-page": evict_page, "memory": memory,
 }
 
 if __name__ == "__main__":

@@ -51,9 +51,13 @@ class Tree:
         for number, end in enumerate(turn_ends(length)):
             self.insert(ids[:end], indices[:end].clone(), self.state(), known)
             known = end
-            branch = ids[:end] + array("q", tokens(PAGE, 100 + number))
-            self.insert(branch, self.torch.cat([indices[:end], self.pages(PAGE)]), self.state(), end)
+            self.branch(ids, indices, end, 100 + number)
         return ids
+
+    def branch(self, ids: array[int], indices: Any, end: int, seed: int) -> None:
+        """Publish a context that leaves another one at `end` and goes on for a page."""
+        branch = ids[:end] + array("q", tokens(PAGE, seed))
+        self.insert(branch, self.torch.cat([indices[:end], self.pages(PAGE)]), self.state(), end)
 
     def leaves(self, number: int) -> None:
         """Publish that many short contexts, each with a snapshot at its end."""
@@ -155,11 +159,22 @@ def waiting_changed(size: int) -> Measure:
 
 def lease(size: int) -> Measure:
     """cache.lock of a node with that many snapshots on its path, evictable sizes of KV and states, cache.unlock."""
+    return _lease(size, branched=False)
+
+
+def lease_branched(size: int) -> Measure:
+    """The same where at each of the snapshots another context goes on, which nobody locks."""
+    return _lease(size, branched=True)
+
+
+def _lease(size: int, branched: bool) -> Measure:
     length = size * PAGE
-    tree = Tree(length + 4096, size + 64)
+    tree = Tree(2 * length + 4096, 2 * size + 64)
     ids, indices = array("q", tokens(length, 1)), tree.pages(length)
     for end in range(PAGE, length + 1, PAGE):
         tree.insert(ids[:end], indices[:end].clone(), tree.state(), end - PAGE)
+        if branched:
+            tree.branch(ids, indices, end, 100 + end)
     cache, node = tree.cache, tree.deepest(ids)
 
     def once() -> int:
@@ -168,7 +183,7 @@ def lease(size: int) -> Measure:
         sizes = cache.full_evictable_size(), cache.mamba_evictable_size()
         cache.unlock(lock)
         taken = perf_counter_ns() - started
-        assert sizes == (0, size - 1), sizes
+        assert sizes == ((size * PAGE, 2 * size - 1) if branched else (0, size - 1)), sizes
         return taken
 
     return once
@@ -351,7 +366,7 @@ def tail(size: int) -> Measure:
 
 CASES: dict[str, Case] = {
     "match": match, "first-match": first_match, "waiting": waiting,
-    "waiting-changed": waiting_changed, "decode": decode, "lease": lease,
+    "waiting-changed": waiting_changed, "decode": decode, "lease": lease, "lease-branched": lease_branched,
     "append": append, "append-index": append_index, "publish": publish, "evict-state": evict_state,
     "evict-page": evict_page, "memory": memory, "tail": tail,
 }

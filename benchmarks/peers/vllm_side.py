@@ -150,6 +150,11 @@ def lease(size: int) -> Measure:
     return once
 
 
+def lease_branched(size: int) -> Measure:
+    """The same: what goes on elsewhere behind a block is nothing to it."""
+    return lease(size)
+
+
 def append(size: int) -> Measure:
     """append_output_token_ids of 2,048 tokens, which hashes 32 blocks, and allocate_slots, which publishes them."""
     return _append(size, hashing=True)
@@ -334,8 +339,8 @@ def tail(size: int) -> Measure:
 
 CASES: dict[str, Case] = {
     "match": match, "first-match": first_match, "decode": decode, "decode-schedule": decode_schedule, "lease": lease,
-    "append": append, "append-index": append_index, "publish": publish, "evict-state": evict_state,
-    "evict-page": evict_page, "memory": memory, "tail": tail,
+    "lease-branched": lease_branched, "append": append, "append-index": append_index, "publish": publish,
+    "evict-state": evict_state, "evict-page": evict_page, "memory": memory, "tail": tail,
 }
 
 if __name__ == "__main__":

@@ -58,10 +58,13 @@ def common_ones_are_multiples(
     by_chunk = argument.shows("x by its chunk", x == g * b * n)
     factors = argument.shows("the grid times the witness, in factors", (g * (a * b)) * (n * u + m * v) == (
         (g * b * n) * (a * u) + (g * a * m) * (b * v)), alone=True)
-    put_in = argument.shows("x put in", (g * b * n) * (a * u) + (g * a * m) * (b * v) == x * (a * u) + x * (b * v),
-                            by_page, by_chunk)
+    first = argument.shows("x by its chunk put in", z3.Implies(
+        x == g * b * n, (g * b * n) * (a * u) == x * (a * u)), alone=True)
+    second = argument.shows("x by its page put in", z3.Implies(
+        x == g * a * m, (g * a * m) * (b * v) == x * (b * v)), alone=True)
     whole = argument.shows("x times 1", z3.Implies(a * u + b * v == 1, x * (a * u) + x * (b * v) == x), alone=True)
-    argument.shows("it is a multiple of the grid", x == grid * (n * u + m * v), value, factors, put_in, whole)
+    argument.shows("it is a multiple of the grid", x == grid * (n * u + m * v),
+                   value, by_page, by_chunk, factors, first, second, whole)
     return argument.obligations
 
 

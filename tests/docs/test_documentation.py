@@ -16,7 +16,8 @@ from milepost.reference.mutants import MUTANTS
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = (
-    "make ", "python3 -m venv", ".venv/bin/", "milepost run freetoken", "milepost run 'stdio:", "milepost prove --teeth",
+    "make ", "python3 -m venv", ".venv/bin/", "milepost run freetoken", "milepost run 'stdio:",
+    "milepost prove --teeth",
 )
 """Commands that install something, need an engine or take minutes: other tests run them."""
 

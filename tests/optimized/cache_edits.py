@@ -54,7 +54,7 @@ CACHE_EDITS = (
     Edit("reset-keeps-the-pages", PrefixCache, PrefixCache.reset,
          "self.index.reset()", "self.index.evict({RECURRENT: 1 << 20})"),
     Edit("reset-is-answered-and-not-done", PrefixCache, PrefixCache.reset,
-         "self.take_back(self.index.reset())", "self.names or self.take_back(self.index.reset())"),
+         "self.index.reset()", "[] if self.names else self.index.reset()"),
     Edit("old-request-publishes-after-reset", Lease, vars(Lease)["stale"].fget,
          "self.epoch != self.index.epoch", "False"),
     Edit("late-freeze-labelled-early", PrefixCache, PrefixCache.extend, FROZEN_TOLD, "plan.stop)"),

@@ -16,6 +16,7 @@ from milepost.cli.main import run
 from milepost.conformance.driver import Driver
 from milepost.conformance.events import NO_ENDPOINT, check_events
 from milepost.conformance.generation import SeededSource
+from milepost.optimized.auditing import StrayWrite
 from milepost.optimized.cache import PrefixCache, ShortPrompts
 from milepost.optimized.explaining import Explanation, Skipped
 from milepost.optimized.index import FULL, RECURRENT, Reason
@@ -263,7 +264,8 @@ def test_the_documents_have_every_name_and_no_other() -> None:
     told = {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
     reasons = {value for kind in (Reason, Skipped) for name, value in vars(kind).items() if name.isupper()}
     metrics = {f"{key[0]}" for cache in played(schedules=20) for key in samples(cache)}
-    assert told == reasons | metrics
+    report = {StrayWrite.__name__, *StrayWrite.__annotations__}
+    assert told == reasons | metrics | report
 
 
 def test_the_sentence_of_the_documents_is_the_one_that_comes_out() -> None:

@@ -89,11 +89,13 @@ def test_a_damaged_trace_is_refused_in_its_place(
 
 
 @pytest.mark.parametrize(("old", "new", "says"), [
-    ('"said":[[', '"said":[[],[', "1 are named, with 2 sayings"),
+    ('"said":[[', '"said":[[],[', "1 are named, with 1 lengths, 2 sayings and 1 cells"),
     ('"requests":["r1"]', '"requests":"r1"', "requests: expected a list"),
     ('"requests":["r1"]', '"requests":["r9"]', "'r9' is not open"),
     ('"cells":[1]', '"cells":["x"]', "cells[0]: expected an integer"),
-    ('"cells":[1]', '"cells":[1,2]', "1 are named, with 1 sayings and 2 cells"),
+    ('"cells":[1]', '"cells":[1,2]', "1 are named, with 1 lengths, 1 sayings and 2 cells"),
+    ('"to":[5]', '"to":[6]', "'r1' goes on to 6 tokens, but had 4: a line is missing"),
+    ('"to":[5]', '"to":5', "to: expected a list"),
 ])
 def test_a_damaged_line_of_requests_that_go_on_is_refused_in_its_place(
     old: str, new: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -102,7 +104,7 @@ def test_a_damaged_line_of_requests_that_go_on_is_refused_in_its_place(
     trace.open("r1", trace.digests.tokens([1, 2, 3, 4]), [], 0, {})
     trace.extend("r1", 4, "", ',"table":{"kv":[0],"state":{"live":0}}')
     trace.launch(1, [])
-    trace.go_on("r1", trace.digests.of_token[5], 1)
+    trace.go_on("r1", 5, trace.digests.of_token[5], 1)
     trace.launch(2, [])
     trace.finish()
     lines = files(tmp_path / "good")[0].read_text().splitlines()

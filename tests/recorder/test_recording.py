@@ -146,8 +146,8 @@ def test_requests_that_go_on_together_share_a_line_and_are_judged_one_by_one(tmp
         trace.open(name, trace.digests.tokens([1, 2, 3, page]), [], 0, {})
         trace.extend(name, 4, "", f',"table":{{"kv":[{page}],"state":{{"live":{slot}}}}}')
     trace.launch(1, [])
-    trace.go_on("r1", trace.digests.of_token[7], 4)
-    trace.go_on("r2", trace.digests.of_token[8], 5)
+    trace.go_on("r1", 5, trace.digests.of_token[7], 4)
+    trace.go_on("r2", 5, trace.digests.of_token[8], 5)
     trace.launch(2, [])
     trace.close("r1", "")
     hit(trace, [1, 2, 3, 0, 8, 9], 0, 0)
@@ -274,8 +274,19 @@ def test_settings_come_from_the_environment_and_are_none_without_a_folder() -> N
     given = {"MILEPOST_RECORD": "traces", "MILEPOST_RECORD_SAMPLE": "0.1", "MILEPOST_RECORD_BYTES": "1000",
              "MILEPOST_RECORD_FILES": "2", "MILEPOST_RECORD_SALT": "x"}
     assert read_settings(given) == Settings("traces", Fraction(1, 10), 1000, 2, b"x")
-    with pytest.raises(ValueError, match="share"):
-        read_settings({**given, "MILEPOST_RECORD_SAMPLE": "2"})
+
+
+@pytest.mark.parametrize(("name", "text", "says"), [
+    ("SAMPLE", "2", "the share of requests is between 0 and 1, not 2"),
+    ("SAMPLE", "1/0", "MILEPOST_RECORD_SAMPLE is a share such as 1/10, not '1/0'"),
+    ("SAMPLE", "tenth", "MILEPOST_RECORD_SAMPLE is a share such as 1/10, not 'tenth'"),
+    ("BYTES", "64MB", "MILEPOST_RECORD_BYTES is a whole number, not '64MB'"),
+    ("FILES", "0", "the recorder needs room for one file of one byte at least"),
+])
+def test_a_setting_that_makes_no_sense_is_named(name: str, text: str, says: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        read_settings({"MILEPOST_RECORD": "traces", f"MILEPOST_RECORD_{name}": text})
+    assert str(refused.value) == says
 
 
 def test_the_two_line_call_refuses_what_it_does_not_know_without_raising(

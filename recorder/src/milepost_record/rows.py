@@ -275,7 +275,7 @@ class RowRecording:
             if cell != NULL:
                 claim.pages.append(cell)
             if claim.name:
-                trace.go_on(claim.name, digests, cell)
+                trace.go_on(claim.name, start + 1, digests, cell)
             elif cell != NULL:
                 self._unsee((cell,), ())
 

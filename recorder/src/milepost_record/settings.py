@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -41,9 +41,19 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings | Non
     folder = environment.get("MILEPOST_RECORD", "")
     if not folder:
         return None
-    given = {name: environment.get(f"MILEPOST_RECORD_{name}", "") for name in ("SAMPLE", "BYTES", "FILES", "SALT")}
-    salt = {"salt": given["SALT"].encode()} if given["SALT"] else {}
+    salt = {"salt": text.encode()} if (text := environment.get("MILEPOST_RECORD_SALT", "")) else {}
     return Settings(
-        folder, Fraction(given["SAMPLE"] or 1), int(given["BYTES"] or Settings.file_bytes),
-        int(given["FILES"] or Settings.files), **salt,
+        folder, Fraction(_read(environment, "SAMPLE", Fraction, "a share such as 1/10", Settings.sample)),
+        int(_read(environment, "BYTES", int, "a whole number", Settings.file_bytes)),
+        int(_read(environment, "FILES", int, "a whole number", Settings.files)), **salt,
     )
+
+
+def _read(
+    environment: Mapping[str, str], name: str, parse: Callable[[str], int | Fraction], form: str, usual: int | Fraction
+) -> int | Fraction:
+    text = environment.get(f"MILEPOST_RECORD_{name}", "")
+    try:
+        return parse(text) if text else usual
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"MILEPOST_RECORD_{name} is {form}, not {text!r}") from None

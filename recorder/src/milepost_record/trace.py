@@ -85,9 +85,12 @@ class Trace:
             f'{{"grant":{{"length":{length}{table}{frozen_text}{states}}}}}',
         )
 
-    def go_on(self, request: str, told: str, cell: int = NULL) -> None:
-        """Write that a request is granted one token more; `told` are digests, `cell` is its new page, NULL for none."""
-        self._going_on += (request, told, cell)
+    def go_on(self, request: str, length: int, told: str, cell: int = NULL) -> None:
+        """Write that a request is granted one token more, so that it has `length`.
+
+        `told` are digests, `cell` is its new page, NULL for none.
+        """
+        self._going_on += (request, length, told, cell)
 
     def refuse(self, request: str, to: int, said: str, changes: str) -> None:
         """Write an extend that was refused, and what it gave up all the same."""
@@ -192,9 +195,10 @@ class Trace:
         if not self._going_on:
             return
         noted, self._going_on = self._going_on, []
-        names, told, cells = '","'.join(noted[::3]), "],[".join(noted[1::3]), noted[2::3]
+        names, told, cells = '","'.join(noted[::4]), "],[".join(noted[2::4]), noted[3::4]
+        members = f'"requests":["{names}"],"to":{noted[1::4]},"said":[[{told}]]'
         grown = f',"cells":{cells}' if any(cell != NULL for cell in cells) else ""
-        self._files.add(f'{{"op":"go-on","requests":["{names}"],"said":[[{told}]]{grown}{self._take_unseen()}}}')
+        self._files.add(f'{{"op":"go-on",{members}{grown}{self._take_unseen()}}}')
 
     def _take_unseen(self) -> str:
         if not self._unseen:

@@ -125,7 +125,7 @@ class Recording:
             elif total > known:
                 told = ",".join([digest_of[token] for token in request.all_token_ids[known:total]])
             claim.known = total
-            go_on(claim.name, told)
+            go_on(claim.name, claim.length, told)
 
     def _admit(
         self, request: Any, count: int, length: int, hit: list[Row] | None, rows: list[Row], foreign: bool
@@ -184,10 +184,11 @@ class Recording:
 
     def _initial(self, claim: Claim, start: int) -> str:
         """Return the slots that the kernel reads as JSON: a cold forward starts from zeros by itself."""
-        states = claim.states if start else ()
-        return ",".join(
-            f'"{part.group.name}":{block_at(part.row, part.group.column(claim.length)) or "null"}' for part in states
-        )
+        members = []
+        for part in claim.states if start else ():
+            block = block_at(part.row, part.group.column(claim.length))
+            members.append(f'"{part.group.name}":{block or "null"}')
+        return ",".join(members)
 
     # -- requests
 

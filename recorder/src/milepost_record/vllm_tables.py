@@ -99,8 +99,6 @@ class Part:
     def changes(self, request: str, length: int, grown: int) -> str:
         """Return what changed since it was last shown, `grown` columns among it, as JSON; '' where nothing did."""
         if self.group.recurrent:
-            if not grown and self.at == self.group.column(length) and self._all_held(request):
-                return ""
             text = self._slots(request, length)
             if text == self.shown:
                 return ""
@@ -108,8 +106,8 @@ class Part:
             return text
         if not grown and self.group.kind == "full":
             return ""
-        start = len(self.row) - grown
-        pairs = [f"[{start + place},{cell(block)}]" for place, block in enumerate(self.row[start:])]
+        row = self.row
+        pairs = [f"[{column},{cell(row[column])}]" for column in range(len(row) - grown, len(row))]
         if self.group.kind == "window":
             pairs += self._slid_out(request)
         return f"[{','.join(pairs)}]" if pairs else ""
@@ -132,19 +130,23 @@ class Part:
         return all(column < len(held) and not held[column].is_null for column in self.columns)
 
     def _slots(self, request: str, length: int) -> str:
-        held, size = self.group.held(request), self.group.size
-        self.columns = [column for column in self.columns if column < len(held) and not held[column].is_null]
-        at = self.at = self.group.column(length)
-        live = self.row[at] if at in self.columns else NULL
-        frozen = [
-            f'"{self.positions.get(column, (column + 1) * size)}":{self.row[column]}'
-            for column in self.columns if self.row[column] not in (live, self.source)
-        ]
+        group, row, source, live = self.group, self.row, self.source, NULL
+        held, size = group.held(request), group.size
+        at, count, columns, frozen = (length - 1) // size, len(held), [], []
+        for column in self.columns:
+            if column >= count or held[column].is_null:
+                continue
+            columns.append(column)
+            if column == at:
+                live = row[column]
+            elif row[column] != source:
+                frozen.append(f'"{self.positions.get(column, (column + 1) * size)}":{row[column]}')
+        self.at, self.columns = at, columns
         members = [f'"live":{live}'] if live != NULL else []
         if frozen:
             members.append(f'"frozen":{{{",".join(frozen)}}}')
-        if self.source != NULL:
-            members.append(f'"source":{self.source}')
+        if source != NULL:
+            members.append(f'"source":{source}')
         return f"{{{','.join(members)}}}"
 
 
@@ -197,8 +199,11 @@ class Claim:
 
     def changes(self, request: str, grown: Sequence[int]) -> str:
         """Return what changed in the table, as JSON; '' where nothing did."""
-        texts = [part.changes(request, self.length, count) for part, count in zip(self.parts, grown, strict=True)]
-        members = [f'"{part.group.name}":{text}' for part, text in zip(self.parts, texts, strict=True) if text]
+        members, length = [], self.length
+        for part, count in zip(self.parts, grown, strict=True):
+            text = part.changes(request, length, count)
+            if text:
+                members.append(f'"{part.group.name}":{text}')
         self.find_edge()
         return f"{{{','.join(members)}}}" if members else ""
 
