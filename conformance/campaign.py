@@ -15,9 +15,10 @@ from milepost.conformance.outcome import Broken, Line, Outcome
 from milepost.conformance.promises import JUDGED, first_difference
 from milepost.conformance.shrinker import fingerprint, shrink
 from milepost.conformance.supervisor import Child, Lost
+from milepost.conformance.targets import usual_profile
 from milepost.conformance.unaligned import UnalignedState
 from milepost.conformance.worker import Done
-from milepost.spec.capabilities import Capabilities
+from milepost.spec.capabilities import Capabilities, Configuration
 from milepost.spec.faults import Fault
 from milepost.spec.schedule import Header, Schedule
 from milepost.spec.state import initial
@@ -133,8 +134,9 @@ Progress = Callable[[str, int, int], None]
 def run_campaign(target: str, options: Options, progress: Progress) -> Campaign:
     """Run everything that was asked for; AdapterError or UsageError where the target cannot be judged at all."""
     started = time.monotonic()
+    options = replace(options, profile=options.profile or usual_profile(target))
     with Child(target, options.hang_seconds) as child:
-        campaign = Campaign(target, child.one("hello", None), options)
+        campaign = Campaign(target, child.one("hello", None, options.profile), options)
         ready = time.monotonic()  # an engine that takes long to start still gets its whole budget
         try:
             _run_all(child, campaign, ready, progress)
@@ -191,14 +193,20 @@ def _run_generated(child: Child, campaign: Campaign, started: float, progress: P
     while number < options.schedules and not _over_budget(options, started):
         stop = min(number + 64, options.schedules)
         try:
-            for done in child.call("generate", options.seed, range(number, stop), options.length):
+            for done in child.call("generate", options.seed, range(number, stop), options.length, options.profile):
                 campaign.absorb(done)
                 number = done.number + 1
                 progress("generated", number, options.schedules)
         except Lost as lost:
-            source = SeededSource(options.seed, options.length, child.one("sizes"), lambda c: child.one("hello", c))
+            source = _source(child, options)
             _lost(child, campaign, source.schedule(number), lost)
             number += 1
+
+
+def _source(child: Child, options: Options) -> SeededSource:
+    """Return the schedules that the child generates, for those that it can't run to their end."""
+    sizes: tuple[Configuration, ...] = child.one("sizes")
+    return SeededSource(options.seed, options.length, sizes, lambda one: child.one("hello", one), options.profile)
 
 
 def _lost(child: Child, campaign: Campaign, schedule: Schedule, lost: Lost) -> None:
@@ -314,7 +322,7 @@ def _judge_promise(child: Child, campaign: Campaign, name: str) -> PromiseResult
         return PromiseResult(name, "not judged", "this version of the kit has no check for it")
     try:
         if name == "not-inert":
-            complaint = child.one("inert")
+            complaint = child.one("inert", campaign.options.profile)
             return PromiseResult(name, "broken" if complaint else "kept", complaint or "")
         if name == "deterministic":
             return _judge_determinism(child, campaign)
@@ -338,7 +346,7 @@ def _kept_by_observation(name: str, campaign: Campaign) -> PromiseResult:
 def _judge_determinism(child: Child, campaign: Campaign) -> PromiseResult:
     """Run the same schedules here and in a second process with another hash seed and a jittered clock."""
     options = campaign.options
-    source = SeededSource(options.seed, options.length, child.one("sizes"), lambda c: child.one("hello", c))
+    source = _source(child, options)
     schedules = [source.schedule(number) for number in range(DETERMINISM_SCHEDULES)]
     with Child(campaign.target, options.hang_seconds, hash_seed=12345) as other:
         pairs = zip(schedules, child.call("answers", schedules), other.call("answers", schedules), strict=True)

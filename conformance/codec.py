@@ -100,6 +100,7 @@ SLOTS = record(
         "live": INDEX,
         "frozen": changed(numbered(COUNT), lambda slots: tuple(sorted(slots.items())), dict),
         "source": INDEX,
+        "drafts": many(INDEX),
     },
 )
 
@@ -157,6 +158,7 @@ ANSWER_SHAPES: dict[type[Answer], Shape[Any]] = {
             "frozen": many(row(NAME, COUNT, COUNT)),
             "initial_state": mapping(optional(COUNT)),
             "tables": TABLES,
+            "draft": COUNT,
         },
     ),
     Launched: record(Launched, {"step": COUNT, "phases": PHASES, "tables": TABLES, "readings": READINGS}),
@@ -179,9 +181,31 @@ ANSWER_SHAPES: dict[type[Answer], Shape[Any]] = {
 }
 
 POOLS = mapping(CELLS)
+GROUP = record(
+    Group,
+    {
+        "name": NAME,
+        "kind": changed(one_of(tuple(GroupKind)), GroupKind, str),
+        "pool": NAME,
+        "page_size": LENGTH,
+        "window": COUNT,
+        "ratio": SIZE,
+        "layers": SIZE,
+        "executes": one_of(("shadow", "engine")),
+        "same_step_reads": FLAG,
+    },
+)
 CONFIGURATION = record(
     Configuration,
-    {"page_size": LENGTH, "chunk_size": LENGTH, "pools": POOLS, "max_live": SIZE, "anchor": optional(COUNT)},
+    {
+        "page_size": LENGTH,
+        "chunk_size": LENGTH,
+        "pools": POOLS,
+        "max_live": SIZE,
+        "anchor": optional(COUNT),
+        "groups": many(GROUP),
+        "speculates": COUNT,
+    },
 )
 HEADER = record(
     Header,
@@ -196,6 +220,8 @@ HEADER = record(
         "anchor": optional(COUNT),
         "max_live": SIZE,
         "target": TEXT,
+        "groups": many(GROUP),
+        "speculates": COUNT,
     },
 )
 COUNTS = mapping(mapping(COUNT))
@@ -204,20 +230,6 @@ INVENTORY = changed(
     many(row(NAME, COUNT, record(Holding, _HOLDING))),
     lambda rows: {(pool, index): holding for pool, index, holding in rows},
     lambda holdings: tuple((pool, index, holding) for (pool, index), holding in holdings.items()),
-)
-GROUP = record(
-    Group,
-    {
-        "name": NAME,
-        "kind": changed(one_of(tuple(GroupKind)), GroupKind, str),
-        "pool": NAME,
-        "page_size": LENGTH,
-        "window": COUNT,
-        "ratio": SIZE,
-        "layers": SIZE,
-        "executes": one_of(("shadow", "engine")),
-        "same_step_reads": FLAG,
-    },
 )
 _FIDELITY = record(Fidelity, {"level": TEXT, "faked": many(TEXT)})
 _FIDELITY_OR_LEVEL: Shape[Fidelity] = Shape(

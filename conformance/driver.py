@@ -18,6 +18,7 @@ from milepost.conformance.calls import call, describe
 from milepost.conformance.errors import AdapterError, EngineFailure, KitError
 from milepost.conformance.memory import Memory
 from milepost.conformance.outcome import Broken, Line, Outcome
+from milepost.conformance.sampling import accepted_drafts, driven_drafts, sampled_tokens
 from milepost.conformance.shapes import ShapeError
 from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched, Refused
 from milepost.spec.faults import Fault
@@ -67,6 +68,7 @@ class Driver:
         self.state = initial(self.capabilities)
         self.preempted: dict[str, Open] = {}
         self.waiting: dict[str, Open] = {}
+        self.drafts: dict[str, int] = {}
         self.awaits_results = False
         self.outcome: Outcome
         self._index = 0
@@ -153,7 +155,8 @@ class Driver:
             self.preempted.pop(operation.request, None)
 
     def _extend(self, operation: Extend, planned: bool) -> None:
-        if operation.draft:
+        draft = min(operation.draft, driven_drafts(self.capabilities))
+        if operation.draft and not draft:
             self._skip("drafts are not driven")
         opening = self.waiting.pop(operation.request, None)
         if opening is not None:
@@ -171,7 +174,7 @@ class Driver:
             return self._skip("the request is that long already")
         batch = planned and self.capabilities.batched_steps
         while self._length(operation.request) < goal:
-            if not self._plan(operation.request, goal) or batch:
+            if not self._plan(operation.request, goal, draft) or batch:
                 return None
             self._launch_planned()
             if self._length(operation.request) < claim.prompt:
@@ -182,12 +185,19 @@ class Driver:
         claim = self.claim(request)
         return claim.length if claim else 10**9
 
-    def _plan(self, request: str, goal: int) -> bool:
-        """Plan one step: the prompt as far as asked, or one decoded token, since no more is sampled yet."""
+    def _plan(self, request: str, goal: int, draft: int) -> bool:
+        """Plan one step: the prompt as far as asked, or one decoded token, since no more is sampled yet.
+
+        The last step speculates; nothing is planned behind drafts before their landing.
+        """
+        if any(request in flight.drafts for flight in self.state.flights):
+            self._land_request(request)
         self._keep_overlap()
         claim = self.state.claims[request]
         to = min(goal, max(claim.prompt, claim.length + 1))
-        return isinstance(self._ask_scheduler(Extend(request, to)), Grant)
+        self.drafts[request] = draft if claim.prompt <= to == goal else 0
+        asked = Extend(request, to, self.drafts[request])
+        return to <= claim.length or isinstance(self._ask_scheduler(asked), Grant)
 
     def _ask_scheduler(self, operation: Open | Extend) -> Answer:
         """Ask; an engine that schedules only with an earlier step's results gets them, from its first refusal on."""
@@ -233,14 +243,13 @@ class Driver:
             return self._skip("nothing is in flight")
         if operation.step is None or self.capabilities.ordered_steps:
             operation = replace(operation, step=steps[0])
-        self.ask(replace(operation, accepted={}))  # no drafts were planned, so none can be accepted
+        self.ask(replace(operation, accepted=accepted_drafts(self.state, operation, self.drafts)))
         return None
 
     def _settled(self, operation: Freeze | Publish) -> None:
         claim = self.claim(operation.request)
-        offered = self.capabilities.explicit_freeze if isinstance(operation, Freeze) else (
-            self.capabilities.explicit_publish
-        )
+        frozen = isinstance(operation, Freeze)
+        offered = self.capabilities.explicit_freeze if frozen else self.capabilities.explicit_publish
         if claim is None or not offered:
             return self._skip("the request is not open" if offered else f"{operation.verb} is not offered")
         if claim.planned:
@@ -315,7 +324,7 @@ class Driver:
         earlier = self.memory.before(self.state)
         started = time.perf_counter()
         try:
-            sampled = self._sampled(operation.step or 0) if isinstance(operation, Land) else {}
+            sampled = sampled_tokens(self.state, operation) if isinstance(operation, Land) else {}
             answer = call(self.adapter, operation, sampled)
             self.outcome.engine_seconds += time.perf_counter() - started
             answer = checked(answer, self.capabilities)
@@ -337,21 +346,9 @@ class Driver:
             self.memory.hold_back(self.state)
         return answer
 
-    def _adapter_error(self, operation: Operation, text: str) -> AdapterError:
-        return AdapterError(f"operation {self._index}, {operation.verb}: {text}")
-
     def _before_call(self, operation: Operation) -> None:
         if not isinstance(operation, Close | Reset | Evict | Extend):
             self.memory.flush()
-
-    def _sampled(self, step_id: int) -> dict[str, tuple[int, ...]]:
-        flight = next(one for one in self.state.flights if one.step == step_id)
-        sampled: dict[str, tuple[int, ...]] = {}
-        for request, (_, stop) in flight.spans.items():
-            claim = self.state.claims.get(request)
-            if claim is not None and stop >= claim.known:
-                sampled[request] = claim.stream.tokens[claim.known : stop + 1]
-        return sampled
 
     def _judge(self, operation: Operation, answer: Answer) -> None:
         line = Line(self._index, operation, answer, self._part)
@@ -373,6 +370,9 @@ class Driver:
                 self._fail(seen)
         self.state = after
 
+    def _adapter_error(self, operation: Operation, text: str) -> AdapterError:
+        return AdapterError(f"operation {self._index}, {operation.verb}: {text}")
+
     def _engine_failed(self, operation: Operation, error: Exception) -> Stop:
         self.outcome.lines.append(Line(self._index, operation, None, self._part))
         code = error.code if isinstance(error, EngineFailure) else "crash"
@@ -387,7 +387,7 @@ class Driver:
         raise Stop
 
     def break_promise(self, promise: str, sentence: str) -> None:
-        """End the run with a promise that was not kept."""
+        """End the run with a broken promise."""
         self._fail(Broken(promise, sentence))
 
 

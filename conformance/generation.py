@@ -20,12 +20,13 @@ class SeededSource:
         length: int,
         sizes: tuple[Configuration, ...],
         declare: Callable[[Configuration], Capabilities],
+        profile: str = "",
     ) -> None:
-        self.seed, self.length, self.sizes, self.declare = seed, length, sizes, declare
+        self.seed, self.length, self.sizes, self.declare, self.profile = seed, length, sizes, declare, profile
 
     def schedule(self, number: int) -> Schedule:
         """Return schedule `number` of this seed."""
         chooser = SeededChooser(random.Random(f"{self.seed}/{number}"))
-        configuration = chooser.choose(self.sizes) if self.sizes else choose_configuration(chooser)
+        configuration = choose_configuration(chooser, self.sizes, self.profile)
         schedule = generate(chooser, self.declare(configuration), configuration, self.length)
         return replace(schedule, header=replace(schedule.header, id=f"seed-{self.seed}/{number}"))

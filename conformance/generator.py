@@ -12,6 +12,7 @@ from milepost.conformance.generator_actions import ACTIONS
 from milepost.conformance.generator_author import FEATURES, Author
 from milepost.conformance.generator_modes import MODES
 from milepost.conformance.generator_prompts import Sketch, measure
+from milepost.conformance.layouts import ANCHOR, LAYOUTS
 from milepost.spec.capabilities import Capabilities, Configuration
 from milepost.spec.geometry import boundary_grid
 from milepost.spec.operations import Operation
@@ -22,16 +23,23 @@ __all__ = [
     "every", "generate", "generate_small",
 ]
 
-ANCHOR = ord("!")
-"""The token that opens a tool call, where a configuration is chosen here."""
-
 USUAL_LENGTH = 40
 
+SPECULATIONS = ("speculate",) * 8
+"""What comes to the actions of every mode where a cache speculates."""
 
-def choose_configuration(chooser: Chooser, offered: Sequence[Configuration] = ()) -> Configuration:
-    """Choose one of the offered configurations, or small sizes where a cache takes any."""
+
+def choose_configuration(
+    chooser: Chooser, offered: Sequence[Configuration] = (), profile: str = ""
+) -> Configuration:
+    """Choose one of the offered configurations, or small sizes where a cache takes any.
+
+    The groups that a profile asks for go with them; without a profile, a cache has what it has by itself.
+    """
     if offered:
         return chooser.choose(offered)
+    if profile in LAYOUTS:
+        return LAYOUTS[profile](chooser)
     page, chunk = chooser.choose((4, 4, 2, 1)), chooser.choose((8, 4))
     boundary_pages = boundary_grid(page, chunk) // page
     pages = max(6, boundary_pages * chooser.integer(3, 8) + chooser.integer(-1, 1))
@@ -56,7 +64,8 @@ def generate(
     while len(author.operations) < wanted:
         if chooser.chance(1, 12):
             mode = MODES[chooser.choose(tuple(MODES))]
-        ACTIONS[chooser.choose(mode.actions)](author, mode.prompts)
+        drafts = SPECULATIONS if capabilities.speculates else ()
+        ACTIONS[chooser.choose(mode.actions + drafts)](author, mode.prompts)
     if chooser.chance(1, 2):
         author.drain()
     about = f"mode {mode_name}" + (f", without {', '.join(sorted(off))}" if off else "")
@@ -72,6 +81,8 @@ def _schedule(name: str, about: str, configuration: Configuration, operations: S
         about=about,
         anchor=configuration.anchor,
         max_live=configuration.max_live,
+        groups=configuration.groups,
+        speculates=configuration.speculates,
     )
     return Schedule(header, tuple(operations))
 

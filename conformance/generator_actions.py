@@ -95,6 +95,26 @@ def turn(author: Author, kinds: tuple[str, ...]) -> None:
             author.extend(next_turn, author.next_stop(next_turn))
 
 
+def speculate(author: Author, kinds: tuple[str, ...]) -> None:
+    """A request decodes with drafts of which some stand, and the next turn of its conversation comes."""
+    chooser = author.chooser
+    able = [sketch for sketch in author.open if sketch.asked + 1 < len(sketch.stream) and sketch.samples]
+    sketch = chooser.choose(able) if able and chooser.chance(3, 4) else new_prompt(author, kinds)
+    if sketch.asked < len(sketch.prompt):
+        author.extend(sketch, len(sketch.prompt))
+    for _ in range(chooser.integer(1, 4)):
+        if sketch.asked >= len(sketch.stream):
+            break
+        author.draft(sketch, chooser.integer(1, max(1, author.capabilities.speculates)))
+        if chooser.chance(1, 4):
+            author.settle(sketch, chooser.choose(("freeze", "publish")))
+    if chooser.chance(2, 3):
+        author.close(sketch, keep=chooser.chance(5, 6))
+        if author.allows("revisit") and chooser.chance(2, 3):
+            again = author.start(author.library.continuation(sketch), sketch)
+            author.extend(again, author.next_stop(again))
+
+
 def batch(author: Author, kinds: tuple[str, ...]) -> None:
     """Several requests in one step; some come and go while it is planned."""
     chooser = author.chooser
@@ -255,5 +275,5 @@ def _any_open(author: Author, kinds: tuple[str, ...]) -> Sketch:
 ACTIONS: dict[str, Action] = {
     "begin": begin, "go_on": go_on, "end": end, "settle": settle, "turn": turn, "batch": batch,
     "in_flight": in_flight, "twins": twins, "squeeze": squeeze, "preempt": preempt, "reset": reset, "evict": evict,
-    "noise": noise, "drain": drain,
+    "noise": noise, "drain": drain, "speculate": speculate,
 }

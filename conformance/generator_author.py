@@ -107,23 +107,40 @@ class Author:
         chooser = self.chooser
         if not self.allows("decode"):
             return ()
-        said = [chooser.choose(LETTERS) for _ in range(chooser.integer(0, 5))]
+        said = [chooser.choose(LETTERS) for _ in range(chooser.integer(0, 10 if self.capabilities.speculates else 5))]
         if self.anchor is not None and said and chooser.chance(1, 2):
             said[chooser.integer(0, len(said) - 1)] = self.anchor
         return tuple(said)
 
     def extend(self, sketch: Sketch, to: int, alone: bool = True) -> None:
-        """Ask for tokens up to `to`.
-
-        Unless others are to share the step, one of them makes room first, most of the time: a full pool only refuses.
-        """
-        others = [one for one in self.open if one is not sketch and one.asked] if alone else []
-        if others and sum(one.asked for one in others) + to > self.sizes.longest and self.chooser.chance(2, 3):
-            self.close(self.chooser.choose(others), keep=self.chooser.chance(7, 8))
+        """Ask for tokens up to `to`; unless others are to share the step, one of them makes room first."""
+        if alone:
+            self.make_way(sketch, to)
         draft = self.chooser.integer(0, self.capabilities.speculates) if self.capabilities.speculates else 0
         self.write(Extend(sketch.request, to, draft))
         sketch.asked = max(sketch.asked, min(to, len(sketch.stream)))
         sketch.in_flight = True
+        if draft and alone and self.chooser.chance(1, 3):
+            self.land()
+
+    def make_way(self, sketch: Sketch, to: int) -> None:
+        """Close another request where not all fit, most of the time: a full pool only refuses."""
+        others = [one for one in self.open if one is not sketch and one.asked]
+        if others and sum(one.asked for one in others) + to > self.sizes.longest and self.chooser.chance(2, 3):
+            self.close(self.chooser.choose(others), keep=self.chooser.chance(7, 8))
+
+    def draft(self, sketch: Sketch, draft: int) -> None:
+        """Compute the next token with drafts behind it, and let as many of them stand as the chooser says.
+
+        An earlier step may be in flight and lands first, so that there are two landings.
+        """
+        self.make_way(sketch, sketch.asked + 1 + draft)
+        self.write(Extend(sketch.request, sketch.asked + 1, draft))
+        accepted = self.chooser.integer(0, draft)
+        self.operations += [Land(None, {sketch.request: accepted})] * 2
+        sketch.asked = min(sketch.asked + 1 + accepted, len(sketch.stream))
+        sketch.said = min(sketch.asked + 1, len(sketch.stream))
+        sketch.in_flight = False
 
     def next_stop(self, sketch: Sketch) -> int:
         """Choose how far to extend: the whole prompt, a boundary on the way, or a few decoded tokens."""

@@ -76,7 +76,10 @@ def run_of(chooser: Chooser, length: int) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class Sketch:
-    """What the generator believes of one request: it sees no answer, so `asked` is how far it asked to go."""
+    """What the generator believes of one request: it sees no answer, so `asked` is how far it asked to go.
+
+    `said` counts the tokens that are known after a speculating step: one more than were computed.
+    """
 
     request: str
     prompt: tuple[int, ...]
@@ -85,6 +88,7 @@ class Sketch:
     content: dict[int, str] = field(default_factory=dict)
     asked: int = 0
     in_flight: bool = False
+    said: int = 0
 
     @property
     def stream(self) -> tuple[int, ...]:
@@ -140,7 +144,7 @@ class Library:
 
     def continuation(self, past: Sketch) -> tuple[int, ...]:
         """An earlier request with all that was said, and the next turn."""
-        said = past.stream[: max(past.asked, len(past.prompt))]
+        said = past.stream[: max(past.asked, past.said, len(past.prompt))]
         return said + self.tail(said)
 
     def pictures(self, prompt: tuple[int, ...]) -> tuple[tuple[int, ...], dict[int, str]]:

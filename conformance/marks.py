@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from milepost.conformance.generator import ANCHOR
+from milepost.conformance.marks_kinds import MARKS_OF_KINDS, KindMarks
 from milepost.conformance.outcome import Line
 from milepost.conformance.profiles import PROFILES, Minimum, Profile, missing
 from milepost.spec.answers import Drained, Evicted, Frozen, Grant, Hit, Launched, Refused, ResetDone
@@ -78,6 +79,7 @@ MARKS: dict[str, str] = {
     "preemptions": "a request lost its cells",
     "reopened-after-preempt": "a preempted request came back",
     "drains-compared": "after a drain the cache was filled and compared with a fresh one",
+    **MARKS_OF_KINDS,
 }
 """What each mark means."""
 
@@ -96,6 +98,7 @@ class MarkObserver:
         self._refused: set[str] = set()
         self._preempted: set[str] = set()
         self._pressed = False
+        self._kinds = KindMarks(capabilities, self._boundary, self._count)
         self._seen: dict[type[Operation], Callable[[State, Line, State], None]] = {
             Open: self._open,
             Extend: self._extend,
@@ -115,6 +118,7 @@ class MarkObserver:
         if line.part != "drain":
             self._grants(before, line, after)
             self._seen[type(line.operation)](before, line, after)
+            self._kinds(before, line, after)
         if isinstance(line.operation, Launch):
             self._writers.update((cell, writer) for cell, (writer, _, _) in after.flights[-1].writes.items())
 

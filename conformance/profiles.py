@@ -92,8 +92,36 @@ _HYBRID: tuple[Minimum, ...] = (
     Minimum("anchors", 2000, 0, lambda one: one.anchor),
 )
 
+_DRAFTS: tuple[Minimum, ...] = (
+    Minimum("drafts-rejected", 300, 1, lambda one: one.speculates > 0),
+    Minimum("drafts-accepted", 600, 1, lambda one: one.speculates > 0),
+    Minimum("drafts-accepted-in-part", 600, 1, lambda one: one.speculates > 1),
+    Minimum("boundaries-inside-drafts", 600, 1, lambda one: one.speculates > 0),
+)
+
+_WINDOW: tuple[Minimum, ...] = (
+    Minimum("window-hits", 600, 1),
+    Minimum("slid-out-pages", 200, 1),
+    Minimum("revived-pages", 600, 1),
+    Minimum("hits-beside-tombstones", 1500),
+    Minimum("window-cuts", 2000),
+)
+
+_COMPRESSED: tuple[Minimum, ...] = (Minimum("compressed-hits", 600, 1),)
+
 PROFILES: dict[str, Profile] = {
     "paged": Profile("paged", frozenset({GroupKind.FULL}), _PAGED),
     "hybrid": Profile("hybrid", frozenset({GroupKind.FULL, GroupKind.RECURRENT}), (*_PAGED, *_HYBRID)),
+    "paged-window": Profile(
+        "paged-window", frozenset({GroupKind.FULL, GroupKind.WINDOW}), (*_PAGED, *_WINDOW, *_DRAFTS)
+    ),
+    "hybrid-window": Profile(
+        "hybrid-window",
+        frozenset({GroupKind.FULL, GroupKind.RECURRENT, GroupKind.WINDOW}),
+        (*_PAGED, *_HYBRID, *_WINDOW, *_DRAFTS),
+    ),
+    "hybrid-compressed": Profile(
+        "hybrid-compressed", frozenset(GroupKind), (*_PAGED, *_HYBRID, *_WINDOW, *_COMPRESSED, *_DRAFTS)
+    ),
 }
 """The profiles of this version."""

@@ -242,6 +242,19 @@ def _odd_reference(name: str, scheme: str, rest: str) -> Target:
     return Target(name, makers[rest])
 
 
+def usual_profile(name: str) -> str:
+    """Return the profile without which an odd reference shows nothing, '' for any other target."""
+    scheme, _, rest = name.partition(":")
+    if scheme not in ("mutant", "liberty"):
+        return ""
+    from milepost.reference.liberties import LIBERTY_PROFILES
+    from milepost.reference.mutants import MUTANTS
+
+    if scheme == "liberty":
+        return LIBERTY_PROFILES.get(rest, "")
+    return MUTANTS[rest].profile if rest in MUTANTS else ""
+
+
 def _imported(name: str, module_name: str, attribute: str) -> Target:
     if shipped := [one.name for one in SHIPPED if one.name.startswith(f"{module_name}:")]:
         raise UsageError(f"unknown target '{name}'; there are {', '.join(shipped)}")

@@ -22,6 +22,7 @@ from milepost.conformance.drain import Capacity, filler, fresh_capacity
 from milepost.conformance.driver import Driver, Observer
 from milepost.conformance.errors import AdapterError, EngineCrash, EngineFailure, EngineHang, KitError, UsageError
 from milepost.conformance.generation import SeededSource
+from milepost.conformance.layouts import FIRST
 from milepost.conformance.marks import MarkObserver
 from milepost.conformance.outcome import Outcome
 from milepost.conformance.promises import boundary_observer, inert_complaint
@@ -137,9 +138,9 @@ def _checks(adapter: Adapter) -> Iterator[Observer]:
         yield boundary_observer(capabilities)
 
 
-def task_hello(bench: Bench, configuration: Configuration | None) -> Iterator[Capabilities]:
-    """Build one cache and send what it declares."""
-    yield bench.build(configuration or _first_size(bench)).capabilities
+def task_hello(bench: Bench, configuration: Configuration | None, profile: str = "") -> Iterator[Capabilities]:
+    """Build one cache, of any sizes that the profile allows where none are given, and send what it declares."""
+    yield bench.build(configuration or _first_size(bench, profile)).capabilities
 
 
 def task_sizes(bench: Bench) -> Iterator[tuple[Configuration, ...]]:
@@ -153,9 +154,9 @@ def task_run(bench: Bench, jobs: Iterable[tuple[int, Schedule]]) -> Iterator[Don
         yield _done(bench, number, schedule)
 
 
-def task_generate(bench: Bench, seed: int, numbers: Iterable[int], length: int) -> Iterator[Done]:
+def task_generate(bench: Bench, seed: int, numbers: Iterable[int], length: int, profile: str = "") -> Iterator[Done]:
     """Generate schedules by seed and number, run and report each."""
-    source = SeededSource(seed, length, bench.target.sizes, _declare(bench))
+    source = SeededSource(seed, length, bench.target.sizes, _declare(bench), profile)
     for number in numbers:
         yield _done(bench, number, source.schedule(number))
 
@@ -211,13 +212,13 @@ def task_answers(bench: Bench, schedules: Iterable[Schedule]) -> Iterator[list[s
         yield [f"{line.operation} -> {line.answer}" for line in outcome.lines]
 
 
-def task_inert(bench: Bench) -> Iterator[str | None]:
+def task_inert(bench: Bench, profile: str) -> Iterator[str | None]:
     """Try whether the second identical prompt of the smallest cacheable size hits; send a complaint or None."""
-    yield inert_complaint(bench.build(_first_size(bench)), lambda index: bench.beat(0, index))
+    yield inert_complaint(bench.build(_first_size(bench, profile)), lambda index: bench.beat(0, index))
 
 
-def _first_size(bench: Bench) -> Configuration:
-    return bench.target.sizes[0] if bench.target.sizes else Configuration()
+def _first_size(bench: Bench, profile: str) -> Configuration:
+    return bench.target.sizes[0] if bench.target.sizes else FIRST.get(profile, Configuration())
 
 
 def task_corpus(bench: Bench) -> Iterator[list[Schedule]]:

@@ -1,4 +1,4 @@
-"""The reference: one full and one recurrent group over two dictionaries, with a deterministic policy.
+"""The reference: groups of all four kinds over two dictionaries, with a deterministic policy.
 
 Where the seam leaves a choice, the simplest correct one is taken: literal landing, leases until the end, least
 recently used first. Every decision is a method of its own, which liberties and mutants override.
@@ -6,16 +6,17 @@ recently used first. Every decision is a method of its own, which liberties and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from milepost.reference.declaration import declare, without_promises
-from milepost.reference.requests import Flight, Plan, Request
+from milepost.reference.requests import Flight, Plan, Request, Side
 from milepost.reference.steps import StepKeeper
 from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Landing, Launched, Phase, Refused, ResetDone
 from milepost.spec.capabilities import Capabilities, Configuration
 from milepost.spec.geometry import columns_for, floor_to, lies_on
-from milepost.spec.resume import deepest, longest_possible
+from milepost.spec.resume import Cut, joint, longest_possible
 from milepost.spec.seam import Holding
 from milepost.spec.words import NULL, Cell, Namespace
 
@@ -38,14 +39,14 @@ class ReferenceCache(StepKeeper):
 
     def declare(self) -> Capabilities:
         """Return the capabilities for this configuration."""
-        return declare(self.configuration, self.grid, self.pools_of_groups, self.pool_sizes())
+        return declare(self.configuration, self.layout, self.grid, self.pools_of_groups, self.pool_sizes())
 
     # Open: look up and lease.
 
     def open(
         self, request: str, tokens: tuple[int, ...], namespace: Namespace, content: Mapping[int, str]
     ) -> Hit | Refused:
-        """Look up the deepest boundary that both groups can resume at, and lease it."""
+        """Look up the deepest boundary that all groups can resume at, and lease it."""
         if reason := self.objection(tokens):
             return Refused(reason)
         claim = self.enrol(request, tokens, namespace, content)
@@ -70,18 +71,27 @@ class ReferenceCache(StepKeeper):
         claim = Request(
             name, self.opened, self.epoch, tuple(sorted(namespace)), list(tokens), dict(content), len(tokens)
         )
+        claim.full = self.layout.full.name
+        claim.recurrent = self.layout.recurrent.name if self.layout.recurrent else ""
+        claim.sides = {group.name: Side() for group in self.layout.sides}
         self.requests[name] = claim
         self.names[claim.serial] = name
         return claim
 
     def hit_length(self, claim: Request, shared: int) -> int:
-        """Return the deepest n that is on the grid, has its pages and its snapshot, and leaves room to run."""
-        offers = (
-            self.on_grid,
-            lambda n: self.has_state(claim, n),
-            lambda n: self.fits(tuple(claim.tokens), hit=n),
-        )
-        return deepest(self.longest_hit(claim, shared), offers)
+        """Return the deepest n that is on the grid, has all pages and the snapshot, and leaves room to run.
+
+        `claim.cuts` tell which of these shortened it.
+        """
+        offers: dict[str, Callable[[int], bool]] = {"grid": self.on_grid}
+        offers |= {group.name: partial(self.has_entries, claim, group) for group in self.layout.sides}
+        if claim.recurrent:
+            offers[claim.recurrent] = partial(self.has_state, claim)
+        offers["room"] = lambda n: self.fits(tuple(claim.tokens), hit=n)
+        limit, whole = self.longest_hit(claim, shared), longest_possible(claim.prompt, claim.prompt)
+        hit, cuts = joint(limit, offers)
+        claim.cuts = (Cut(claim.full, whole, limit), *cuts) if limit < whole else cuts
+        return hit
 
     def has_state(self, claim: Request, length: int) -> bool:
         """Tell whether there is a state of exactly the first `length` tokens to restore from."""
@@ -97,13 +107,15 @@ class ReferenceCache(StepKeeper):
         return point if point > claim.hit else 0
 
     def lease_hit(self, claim: Request) -> None:
-        """Lease the pages of a hit and protect its snapshot; only where it ends becomes recent."""
+        """Lease the pages of a hit and protect its snapshot; of the full group only where it ends becomes recent."""
         for column in range(columns_for(self.page_size, claim.hit)):
             entry = self.pages[self.key(claim, (column + 1) * self.page_size)]
             claim.columns.append(entry.cell)
             self.lease_page(claim, column, entry)
         if claim.hit:
             self.touch(claim.leases[len(claim.columns) - 1])
+            self.lease_sides(claim)
+        if claim.hit and claim.recurrent:
             self.claim_snapshot(claim)
 
     def claim_snapshot(self, claim: Request) -> None:
@@ -115,31 +127,37 @@ class ReferenceCache(StepKeeper):
     # Steps: plan, launch, land.
 
     def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
-        """Plan tokens [length, to): pages, the live slot at first, and a frozen slot where one is wanted and had."""
+        """Plan tokens [length, to): pages, the live slot, a frozen slot and draft columns where there is room."""
         claim = self.requests[request]
         if claim.planned or to <= claim.length:
             return Refused("no-progress")
-        pages = columns_for(self.page_size, to) - len(claim.columns)
-        if reason := self.shortage(pages, int(claim.live == NULL)):
+        if claim.drafted:
+            return Refused("in-flight", "how many draft tokens stand is not known yet")
+        stop = self.reach(claim, to)
+        if reason := self.shortage(self.missing_pages(claim, stop), int(claim.live == NULL)):
             return Refused(reason)
-        claim.planned = Plan(claim.length, to)
+        claim.planned = Plan(claim.length, stop)
         self.planned.append(claim)
-        claim.columns += [self.page_cells.allocate(claim.serial) for _ in range(pages)]
+        self.grant_pages(claim, stop)
         self.grant_live(claim)
         self.plan_freeze(claim, claim.planned)
+        self.plan_drafts(claim, claim.planned, draft)
         return self.grant(claim, claim.planned)
 
     def grant(self, claim: Request, plan: Plan) -> Grant:
         """Return the answer to a planned extend."""
-        frozen = (("state", plan.frozen.cell, plan.frozen.position),) if plan.frozen else ()
-        return Grant(plan.stop, claim.table(), frozen, {"state": claim.live})
+        frozen = ((claim.recurrent, plan.frozen.cell, plan.frozen.position),) if plan.frozen else ()
+        initial_state: dict[str, int | None] = {claim.recurrent: claim.live} if claim.recurrent else {}
+        return Grant(plan.stop, claim.table(), frozen, initial_state, draft=plan.draft)
 
     def launch(self) -> Launched:
         """Start all planned extends as one step, after one phase that zeroes and restores fresh live slots."""
         self.steps += 1
         planned, self.planned = self.planned, []
         spans = tuple((claim, plan.start, plan.stop) for claim in planned if (plan := claim.planned))
-        flight = Flight(self.steps, spans, tuple(cell for claim in planned for cell in self.touched_cells(claim)))
+        touched = tuple(cell for claim in planned for cell in self.touched_cells(claim))
+        drafting = frozenset(claim.serial for claim in planned if claim.drafted)
+        flight = Flight(self.steps, spans, touched, drafting)
         phases = self.first_phases(planned)
         self.flights.append(flight)
         for pool, index in flight.cells:
@@ -159,8 +177,10 @@ class ReferenceCache(StepKeeper):
             self.pools[pool].in_flight[index] -= 1
         for claim, _, stop in flight.spans:
             claim.in_flight -= 1
-            claim.tokens += sampled.get(claim.name, ())
+            self.learn(claim, sampled.get(claim.name, ()))
+            claim.accepted = accepted.get(claim.name, 0) if claim.serial in flight.drafting else None
             self.land_request(claim, stop)
+            self.slide_out(claim)
         return Landing({claim.name: claim.table() for claim, _, _ in flight.spans})
 
     def land_request(self, claim: Request, stop: int) -> None:
@@ -168,8 +188,15 @@ class ReferenceCache(StepKeeper):
         claim.landed = stop
         self.advance_live(claim, stop)
         self.end_restore(claim)
+        self.settle_drafts(claim)
         if claim.closing and not claim.in_flight:
             self.finish(claim)
+
+    def learn(self, claim: Request, said: tuple[int, ...]) -> None:
+        """Append what the model said, and note where the first call of a tool begins."""
+        if self.configuration.anchor in said and not claim.anchor:
+            claim.anchor = len(claim.tokens) + said.index(self.configuration.anchor) + 1
+        claim.tokens += said
 
     def end_restore(self, claim: Request) -> None:
         """Let go of the snapshot: the step that restored from it has landed."""
@@ -190,7 +217,7 @@ class ReferenceCache(StepKeeper):
             return Refused("no-slot", tables={request: claim.table()})
         claim.frozen = self.freeze_slot(claim, claim.length, claim.length, claim.length, self.end_grid)
         copy = (self.slot_cells.pool.name, claim.live, claim.frozen.cell)
-        return Frozen(claim.length, (("state", claim.frozen.cell),), claim.table(), phases=(Phase((copy,)),))
+        return Frozen(claim.length, ((claim.recurrent, claim.frozen.cell),), claim.table(), phases=(Phase((copy,)),))
 
     def publish(self, request: str) -> Landing | Refused:
         """Publish whole landed pages, and donate the frozen slot if its pages are there."""

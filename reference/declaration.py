@@ -6,47 +6,48 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from milepost import __version__
-from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid, Group
-from milepost.spec.words import GroupKind
+from milepost.reference.layout import Layout
+from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid
 
 PROMISES = ("deterministic", "not-inert", "exact-accounting", "strict-boundaries", "admits-when-idle")
 
 
 def declare(
-    configuration: Configuration, grid: int, pools_of_groups: Mapping[str, str], pools: dict[str, int]
+    configuration: Configuration, layout: Layout, grid: int, pools_of_groups: Mapping[str, str], pools: dict[str, int]
 ) -> Capabilities:
     """Return the reference's capabilities; hits and freezes lie on multiples of `grid`, counted from token 0."""
+    recurrent = layout.recurrent is not None
+    slots = {pools_of_groups[layout.recurrent.name]: 3 + configuration.speculates} if layout.recurrent else {}
     return Capabilities(
         engine="milepost reference",
         version=__version__,
-        groups=(
-            Group("kv", GroupKind.FULL, pools_of_groups["kv"], page_size=configuration.page_size),
-            Group("state", GroupKind.RECURRENT, pools_of_groups["state"]),
-        ),
+        groups=tuple(replace(group, pool=pools_of_groups[group.name]) for group in layout.groups),
         pools=pools,
         fidelity=Fidelity("in-situ"),
-        chunk_size=configuration.chunk_size,
+        chunk_size=configuration.chunk_size if recurrent else 1,
         hit_alignment=grid,
         freeze_grid=FreezeGrid(grid, "zero"),
         end_donation="boundary",
-        mid_prefill_freeze=True,
-        explicit_freeze=True,
+        mid_prefill_freeze=recurrent,
+        explicit_freeze=recurrent,
         explicit_publish=True,
         ordered_steps=False,
         batched_steps=True,
         overlap=1,
         drops_planned=("close", "preempt"),
-        independent_evict=("kv", "state"),
+        independent_evict=tuple(group.name for group in layout.groups),
         evicts=True,
         accounts=True,
         inventories=True,
         namespaces=("salt", "adapter"),
         contents=True,
+        anchor=bool(layout.windows),
         aborts=True,
         preempts=True,
         resets="always",
         max_live=configuration.max_live,
-        cells_per_request={pools_of_groups["state"]: 3},
+        speculates=configuration.speculates,
+        cells_per_request=slots,
         promises=PROMISES,
         smallest_cacheable=grid + 1,
     )

@@ -145,6 +145,14 @@ class SlotCells(Cells):
         facts = {"position": position, "step_start": start, "step_end": stop, "grid": grid}
         return self.occupy("freeze", owner, position, **facts)
 
+    def speculate(self, owner: int, endpoint: int) -> int:
+        """Grant a column for the state after a draft token that would take it to `endpoint`."""
+        return self.occupy("speculate", owner, endpoint)
+
+    def accept(self, index: int, accepted_length: int) -> None:
+        """Make the column of the last accepted draft token the live slot."""
+        self.move("accept", index, accepted_length=accepted_length)
+
     def protect(self, index: int) -> None:
         """Add a reader to a snapshot."""
         self.move("protect", index).leases += 1

@@ -7,21 +7,37 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from milepost.spec.answers import Pages, Slots, Table
+from milepost.spec.resume import Cut
 from milepost.spec.words import NULL, Namespace
 
 Key = tuple[Any, ...]
-"""What a prefix is found by: its namespace and, last, the tuple of the content identities of all its tokens."""
+"""What a prefix is found by: its namespace and, last, the tuple of the content identities of all its tokens.
+
+In the dictionary of pages, the name of a side group stands before it.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One published cell: the prefix that it completes, the prefix before it, and when it was last used."""
+    """One published cell: the prefix that it completes, the prefix before it, and when it was last used.
+
+    `group` names the side group that a page belongs to, '' for the full group and for a snapshot.
+    """
 
     key: Key
     parent: Key
     cell: int
     depth: int
     stamp: int
+    group: str = ""
+
+
+@dataclass(slots=True)
+class Side:
+    """A request's pages of one side group: a cell for each column, NULL where none is held, and the shared ones."""
+
+    cells: list[int] = field(default_factory=list)
+    leases: dict[int, Entry] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -34,11 +50,15 @@ class FrozenSlot:
 
 @dataclass(slots=True)
 class Plan:
-    """A step over [start, stop) that has not been launched; `frozen` is what it will write on the way."""
+    """A step over [start, stop) that has not been launched; `frozen` is what it will write on the way.
+
+    `draft` counts the columns behind `stop` that it speculates on.
+    """
 
     start: int
     stop: int
     frozen: FrozenSlot | None = None
+    draft: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +67,9 @@ class Request:
 
     `leases` has the entry of each column that is shared; the other columns are private. `live_is_set` is false until
     the step that zeroes or restores the live slot was launched. `in_flight` counts launched steps that have not landed.
+    `drafted` counts the draft columns of the planned or running step, `drafts` has their slots, and `accepted` how
+    many of them the model said too, None before the landing that tells it. `anchor` is the position behind the opener
+    of the first tool call, 0 before it. `cuts` say what shortened the hit. `full` and `recurrent` are group names.
     """
 
     name: str
@@ -70,6 +93,14 @@ class Request:
     in_flight: int = 0
     keep: bool = False
     closing: bool = False
+    drafted: int = 0
+    drafts: list[int] = field(default_factory=list)
+    accepted: int | None = None
+    anchor: int = 0
+    cuts: tuple[Cut, ...] = ()
+    sides: dict[str, Side] = field(default_factory=dict)
+    full: str = "kv"
+    recurrent: str = "state"
 
     def identities(self, length: int) -> tuple[int | str, ...]:
         """Return what the first `length` tokens are by content: images are not their placeholder's token id."""
@@ -83,13 +114,21 @@ class Request:
         """Return everything that the request holds."""
         frozen = ((self.frozen.position, self.frozen.cell),) if self.frozen else ()
         source = self.source.cell if self.source else NULL
-        return {"kv": Pages(tuple(self.columns)), "state": Slots(self.live, frozen, source)}
+        table: Table = {self.full: Pages(tuple(self.columns))}
+        table |= {name: Pages(tuple(side.cells)) for name, side in self.sides.items()}
+        if self.recurrent:
+            table[self.recurrent] = Slots(self.live, frozen, source, tuple(self.drafts))
+        return table
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A launched step: each request with its start and stop, and the cells that the step may touch by pool."""
+    """A launched step: each request with its start and stop, and the cells that the step may touch by pool.
+
+    `drafting` are the serials of those that speculate in it.
+    """
 
     step: int
     spans: tuple[tuple[Request, int, int], ...]
     cells: tuple[tuple[str, int], ...]
+    drafting: frozenset[int] = frozenset()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+from milepost.reference.layout import most_columns
 from milepost.reference.requests import FrozenSlot, Plan, Request
-from milepost.reference.store import PrefixStore
+from milepost.reference.sides import SideStore, first_column
 from milepost.spec.answers import Phase
 from milepost.spec.capabilities import Configuration
 from milepost.spec.geometry import columns_for, lies_on
 from milepost.spec.words import NULL, Cell
 
 
-class StepKeeper(PrefixStore):
+class StepKeeper(SideStore):
     """Moves the cells of requests; the verbs of the seam decide when."""
 
     def __init__(self, configuration: Configuration) -> None:
@@ -22,27 +23,53 @@ class StepKeeper(PrefixStore):
 
     # Before a step.
 
-    def needs(self, pages: int, slots: int) -> dict[str, int]:
-        """Return cells by pool for some pages and slots."""
-        needs = Counter({self.page_cells.pool.name: pages})
-        needs[self.slot_cells.pool.name] += slots
+    def needs(self, pages: dict[str, int], slots: int) -> dict[str, int]:
+        """Return cells by pool for pages by group and some slots."""
+        needs: Counter[str] = Counter()
+        for group, count in pages.items():
+            needs[self.pools_of_groups[group]] += count
+        if self.layout.recurrent:
+            needs[self.slot_cells.pool.name] += slots
         return needs
 
-    def shortage(self, pages: int, slots: int) -> str:
+    def missing_pages(self, claim: Request, stop: int) -> dict[str, int]:
+        """Return by group how many pages a request lacks for its first `stop` tokens."""
+        pages = {self.layout.full.name: columns_for(self.page_size, stop) - len(claim.columns)}
+        for group in self.layout.sides:
+            pages[group.name] = columns_for(group.page_size, stop) - len(claim.sides[group.name].cells)
+        return pages
+
+    def shortage(self, pages: dict[str, int], slots: int) -> str:
         """Make room for a step and return '', or why there is none: nothing that a request holds has changed then."""
         for pool, count in self.needs(pages, slots).items():
             if not self.make_room(self.pools[pool], count):
-                return "no-page" if pool == self.page_cells.pool.name else "no-slot"
+                return "no-slot" if pool == self.slot_cells.pool.name != self.page_cells.pool.name else "no-page"
         return ""
 
     def fits(self, tokens: tuple[int, ...], hit: int) -> bool:
         """Tell whether a prompt could run alone: its pages, its live slot, and the snapshot that it restores from."""
-        needs = self.needs(columns_for(self.page_size, len(tokens)), 2 if hit else 1)
+        pages = {group.name: most_columns(group, len(tokens)) for group in self.layout.groups if group.kind.paged}
+        needs = self.needs(pages, 2 if hit else 1)
         return all(count <= len(self.pools[pool].occupants) for pool, count in needs.items())
+
+    def reach(self, claim: Request, to: int) -> int:
+        """Return how far a step can go: a window's pool may be too small for all that a longer one would write."""
+        for group in self.layout.windows:
+            cells = len(self.side_cells[group.name].pool.occupants)
+            to = min(to, (first_column(group, claim.length) + cells) * group.page_size)
+        return to
+
+    def grant_pages(self, claim: Request, stop: int) -> None:
+        """Grant the pages that a request lacks for its first `stop` tokens."""
+        missing = self.missing_pages(claim, stop)
+        claim.columns += [self.page_cells.allocate(claim.serial) for _ in range(missing[self.layout.full.name])]
+        for group in self.layout.sides:
+            cells = self.side_cells[group.name]
+            claim.sides[group.name].cells += [cells.allocate(claim.serial) for _ in range(missing[group.name])]
 
     def grant_live(self, claim: Request) -> None:
         """Grant the live slot if there is none: cold, or to be restored from the protected snapshot."""
-        if claim.live != NULL:
+        if claim.live != NULL or not self.layout.recurrent:
             return
         if claim.source:
             claim.live = self.slot_cells.restore(claim.serial, claim.hit, claim.source.cell)
@@ -55,7 +82,8 @@ class StepKeeper(PrefixStore):
 
     def plan_freeze(self, claim: Request, plan: Plan) -> None:
         """Let a step freeze at the deepest wanted point, if a slot can be had without waiting."""
-        point = max(self.freeze_points(claim, plan.start, plan.stop), default=0)
+        points = self.freeze_points(claim, plan.start, plan.stop) if self.layout.recurrent else ()
+        point = max(points, default=0)
         if not point or self.snapshot_at(claim, point) or not self.vacate_frozen(claim):
             return
         if self.make_room(self.slot_cells.pool, 1):
@@ -75,20 +103,54 @@ class StepKeeper(PrefixStore):
         """Grant the slot for a snapshot at `position`, on `grid`, of a step over [start, stop)."""
         return FrozenSlot(position, self.slot_cells.freeze(claim.serial, position, start, stop, grid))
 
+    def plan_drafts(self, claim: Request, plan: Plan, draft: int) -> None:
+        """Let a step speculate behind the prompt on up to `draft` tokens: a column each, as long as there is room."""
+        while plan.draft < draft and plan.stop >= claim.prompt:
+            reached = plan.stop + plan.draft + 1
+            if self.reach(claim, reached) < reached or self.shortage(self.missing_pages(claim, reached), 1):
+                return
+            self.grant_pages(claim, reached)
+            if self.layout.recurrent:
+                claim.drafts.append(self.slot_cells.speculate(claim.serial, reached))
+            plan.draft = claim.drafted = plan.draft + 1
+
+    def settle_drafts(self, claim: Request) -> None:
+        """Go on in the column of the last accepted token, and give up the others and the pages behind it."""
+        taken = claim.accepted
+        if taken is None:
+            return
+        drafts, claim.drafts, claim.drafted, claim.accepted = claim.drafts, [], 0, None
+        for column, slot in enumerate(drafts, start=1):
+            if column == taken:
+                self.return_live(claim)
+                self.slot_cells.accept(slot, claim.landed + taken)
+                claim.live = slot
+            else:
+                self.slot_cells.vacate("reject", slot)
+        claim.landed += taken
+        claim.length = max(claim.length, claim.landed)
+        self.trim(claim, claim.length)
+
+    def trim(self, claim: Request, length: int) -> None:
+        """Give up the pages behind the first `length` tokens."""
+        self.return_columns(claim, columns_for(self.page_size, length))
+        self.return_sides(claim, length)
+
     def drop_plan(self, claim: Request) -> None:
         """Return what was granted for a step that will not be launched."""
         plan, claim.planned = claim.planned, None
         if plan is None:
             return
         self.planned.remove(claim)
-        self.return_columns(claim, columns_for(self.page_size, plan.start))
+        self.return_drafts(claim)
+        self.trim(claim, plan.start)
         if plan.frozen:
             self.return_frozen(claim)
 
     def first_phases(self, planned: list[Request]) -> tuple[Phase, ...]:
         """Return the zeroings and restores of the live slots that have no content yet."""
         pool = self.slot_cells.pool.name
-        fresh = [claim for claim in planned if not claim.live_is_set]
+        fresh = [claim for claim in planned if not claim.live_is_set and self.layout.recurrent]
         copies = tuple((pool, claim.source.cell, claim.live) for claim in fresh if claim.source)
         zeros = tuple((pool, claim.live) for claim in fresh if not claim.source)
         for claim in fresh:
@@ -97,21 +159,27 @@ class StepKeeper(PrefixStore):
 
     def touched_cells(self, claim: Request) -> list[Cell]:
         """Return the cells that the planned step of a request reads or writes."""
-        slots = [claim.live]
+        slots = [claim.live] if self.layout.recurrent else []
+        slots += claim.drafts
         slots += [claim.source.cell] if claim.source and not claim.live_is_set else []
         slots += [claim.planned.frozen.cell] if claim.planned and claim.planned.frozen else []
         pages = [(self.page_cells.pool.name, index) for index in claim.columns]
+        for group in self.layout.sides:
+            cells = claim.sides[group.name].cells[first_column(group, claim.length) :]
+            pages += [(self.pools_of_groups[group.name], index) for index in cells]
         return pages + [(self.slot_cells.pool.name, index) for index in slots]
 
     # After a step.
 
     def advance_live(self, claim: Request, stop: int) -> None:
         """Record that the live slot has read the tokens up to `stop`."""
-        self.slot_cells.advance(claim.live, claim.serial, stop)
+        if self.layout.recurrent:
+            self.slot_cells.advance(claim.live, claim.serial, stop)
 
     def publish_landed(self, claim: Request) -> None:
         """Publish what a request has computed so far."""
         self.publish_pages(claim)
+        self.publish_sides(claim)
         frozen = claim.frozen
         if frozen is None or frozen.position > self.publishable(claim):
             return
@@ -140,6 +208,8 @@ class StepKeeper(PrefixStore):
 
     def give_up(self, claim: Request) -> None:
         """Return every cell that a request still holds, and end its leases."""
+        self.return_drafts(claim)
+        self.return_sides(claim, 0)
         self.return_columns(claim, 0)
         self.return_frozen(claim)
         self.return_live(claim)
@@ -160,6 +230,12 @@ class StepKeeper(PrefixStore):
         frozen, claim.frozen = claim.frozen, None
         if frozen:
             self.slot_cells.vacate("return", frozen.cell, request=claim.serial)
+
+    def return_drafts(self, claim: Request) -> None:
+        """Give up the draft columns of a step that will not be settled."""
+        drafts, claim.drafts, claim.drafted = claim.drafts, [], 0
+        for slot in drafts:
+            self.slot_cells.vacate("reject", slot)
 
     def return_live(self, claim: Request) -> None:
         """Return the live slot, if there is one."""

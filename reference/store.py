@@ -1,5 +1,7 @@
 """The two dictionaries, published pages and snapshots by prefix, and how cells enter, serve and leave them.
 
+Here are the pages of the full group, and the snapshots; those of the other paged groups are in `sides`.
+
 A snapshot and the page that ends where it does have the same key. Use is ordered by a logical clock that no two
 entries share, so the least recently used entry is always one. What evicted pages were found by is remembered for a
 while: a prompt that comes back shows where others left its path, though nothing is left there to read.
@@ -10,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from milepost.reference.layout import make_layout
 from milepost.reference.pools import PageCells, Pool, SlotCells
 from milepost.reference.requests import Entry, Key, Request
-from milepost.spec.capabilities import Configuration
-from milepost.spec.geometry import boundary_grid, floor_to, lies_on
+from milepost.spec.capabilities import Configuration, Group
+from milepost.spec.geometry import floor_to, lies_on
 from milepost.spec.ownership import PageState, SlotState
 from milepost.spec.policies import BranchAndPromptEnd, EvictionPolicy, FreezePolicy, LeastRecentlyUsed
 from milepost.spec.words import Cell
@@ -22,23 +25,29 @@ from milepost.spec.words import Cell
 class PrefixStore:
     """Pools and published prefixes; it decides nothing about requests."""
 
-    pools_of_groups: ClassVar[dict[str, str]] = {"kv": "kv", "state": "state"}
     freeze_policy: ClassVar[FreezePolicy] = BranchAndPromptEnd()
     eviction_policy: ClassVar[EvictionPolicy] = LeastRecentlyUsed()
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        self.page_size = configuration.page_size
+        self.layout = make_layout(configuration)
+        self.page_size = self.layout.full.page_size
+        self.pools_of_groups = {group.name: self.pool_of(group) for group in self.layout.groups}
         self.grid = self.make_grid()
         self.hit_grid = self.end_grid = self.step_grid = self.grid
         self.pools = {name: self.make_pool(name, size) for name, size in self.pool_sizes().items()}
-        self.page_cells = PageCells(self.pools[self.pools_of_groups["kv"]])
-        self.slot_cells = SlotCells(self.pools[self.pools_of_groups["state"]])
+        recurrent = self.layout.recurrent
+        self.page_cells = PageCells(self.pools[self.pools_of_groups[self.layout.full.name]])
+        self.slot_cells = SlotCells(self.pools[self.pools_of_groups[recurrent.name]] if recurrent else Pool("", 0))
         self.pages: dict[Key, Entry] = {}
         self.snapshots: dict[Key, Entry] = {}
         self.ghosts: dict[Key, None] = {}
         self.clock = 0
         self.epoch = 0
+
+    def pool_of(self, group: Group) -> str:
+        """Return the pool that a group's cells come from."""
+        return group.pool
 
     def pool_sizes(self) -> dict[str, int]:
         """Return the cells of each pool."""
@@ -46,7 +55,7 @@ class PrefixStore:
 
     def make_grid(self) -> int:
         """Return the distance between two boundaries."""
-        return boundary_grid(self.configuration.page_size, self.configuration.chunk_size)
+        return self.layout.grid(self.configuration.chunk_size)
 
     def make_pool(self, name: str, size: int) -> Pool:
         """Return an empty pool."""
@@ -208,7 +217,9 @@ class PrefixStore:
         return min(victims, key=lambda entry: (self.rank(entry), entry.stamp))
 
     def rank(self, entry: Entry) -> int:
-        """Return what the policy says of a page or a snapshot."""
+        """Return what the policy says of a page or a snapshot; those of side groups go by last use alone."""
+        if entry.group:
+            return self.eviction_policy.page_rank(snapshot_at_end=True)
         if self.pages.get(entry.key) is entry:
             return self.eviction_policy.page_rank(entry.key in self.snapshots)
         return self.eviction_policy.snapshot_rank(self.superseded(entry))
@@ -225,7 +236,7 @@ class PrefixStore:
             yield from (
                 entry
                 for entry in self.pages.values()
-                if self.page_cells.evictable(entry.cell) and not self.dependents(entry)
+                if not entry.group and self.page_cells.evictable(entry.cell) and not self.dependents(entry)
             )
 
     def evictable_snapshots(self, pool: Pool) -> Iterator[Entry]:
@@ -259,10 +270,14 @@ class PrefixStore:
         self.discard_snapshot(entry)
         return [(self.slot_cells.pool.name, entry.cell)]
 
+    def cells_of(self, entry: Entry) -> PageCells:
+        """Return the table that a page's cell stands in."""
+        return self.page_cells
+
     def discard_page(self, entry: Entry, dependents: int) -> None:
         """Take a page that is no longer matchable back into its pool."""
-        self.page_cells.evict(entry.cell, dependents)
-        self.page_cells.reclaim(entry.cell)
+        self.cells_of(entry).evict(entry.cell, dependents)
+        self.cells_of(entry).reclaim(entry.cell)
 
     def discard_snapshot(self, entry: Entry) -> None:
         """Take a slot that is no longer matchable back into its pool."""
@@ -278,7 +293,7 @@ class PrefixStore:
         self.epoch += 1
         for entry in filter(lambda entry: self.slot_cells.evictable(entry.cell), snapshots):
             self.discard_snapshot(entry)
-        for entry in filter(lambda entry: self.page_cells.evictable(entry.cell), pages):
+        for entry in filter(lambda entry: self.cells_of(entry).evictable(entry.cell), pages):
             self.discard_page(entry, dependents=0)
 
     # Counting.

@@ -18,11 +18,15 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """A recurrent group's part: the live slot, frozen slots as (position, slot), and the restore source."""
+    """A recurrent group's part: the live slot, frozen slots as (position, slot), and the restore source.
+
+    `drafts` are the columns of a speculating step, the first for the state with one draft token more than `live`.
+    """
 
     live: int = NULL
     frozen: tuple[tuple[int, int], ...] = ()
     source: int = NULL
+    drafts: tuple[int, ...] = ()
 
 
 GroupTable = Pages | Slots
@@ -73,6 +77,8 @@ class Grant:
 
     `frozen` has (group, slot, position) for each snapshot that the step itself will write, the position as the kernel
     is told. `initial_state` is the slot that the kernel reads for each recurrent group, None for zeros by itself.
+    `draft` counts the columns behind `length` that the step computes too: draft tokens, and padding that no landing
+    accepts.
     """
 
     tag: ClassVar[str] = "grant"
@@ -81,6 +87,7 @@ class Grant:
     frozen: tuple[tuple[str, int, int], ...] = ()
     initial_state: dict[str, int | None] = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
+    draft: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,6 @@ def named_cells(table: Table, pools: dict[str, str]) -> list[Cell]:
         if isinstance(part, Pages):
             cells.extend((pool, index) for index in part.columns if index != NULL)
         else:
-            named = (part.live, *(slot for _, slot in part.frozen), part.source)
+            named = (part.live, *(slot for _, slot in part.frozen), part.source, *part.drafts)
             cells.extend((pool, index) for index in named if index != NULL)
     return cells

@@ -10,17 +10,6 @@ from milepost.spec.words import GroupKind
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """The sizes that the kit asks for: tokens for page and chunk, usable cells for each pool (null cells apart)."""
-
-    page_size: int = 4
-    chunk_size: int = 8
-    pools: dict[str, int] = field(default_factory=lambda: {"kv": 12, "state": 8})
-    max_live: int = 4
-    anchor: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Group:
     """Layers that share one table. `executes` is `engine` where the engine's own memory holds the payloads."""
 
@@ -38,6 +27,23 @@ class Group:
     def stride(self) -> int:
         """Tokens for each entry: `ratio` in a compressed group, else 1."""
         return self.ratio if self.kind is GroupKind.COMPRESSED else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The sizes that the kit asks for: tokens for page and chunk, usable cells for each pool (null cells apart).
+
+    `groups` are what a cache of any groups should have; none asks for what it has by itself, in the reference one full
+    and one recurrent group. `speculates` is the most draft columns of a step.
+    """
+
+    page_size: int = 4
+    chunk_size: int = 8
+    pools: dict[str, int] = field(default_factory=lambda: {"kv": 12, "state": 8})
+    max_live: int = 4
+    anchor: int | None = None
+    groups: tuple[Group, ...] = ()
+    speculates: int = 0
 
 
 @dataclass(frozen=True, slots=True)

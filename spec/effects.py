@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from milepost.spec.answers import Pages, Phase, Table, Tables, named_cells
@@ -45,14 +45,15 @@ def _check_form(state: State, request: str, table: Table) -> None:
 def fresh_cells(state: State, claim: Claim, table: Table) -> list[Cell]:
     """Return the cells that a table newly names in roles that a grant fills, with repeats.
 
-    These are the live slot, frozen slots, and columns that reach past the request's length.
+    These are the live slot, frozen and draft slots, and columns that reach past the request's length.
     """
     cells: list[Cell] = []
     for name, part in table.items():
         if isinstance(part, Pages):
             roles = part.columns[claim.length // state.capabilities.group(name).page_size :]
         else:
-            roles = tuple(slot for slot in (part.live, *(slot for _, slot in part.frozen)) if slot != part.source)
+            written = (part.live, *(slot for _, slot in part.frozen), *part.drafts)
+            roles = tuple(slot for slot in written if slot != part.source)
         cells.extend((state.pools[name], index) for index in roles if index != NULL)
     return [cell for cell in cells if cell not in claim.cells]
 
@@ -130,8 +131,14 @@ def _guard_whole(state: State, cell: Cell, now: bool, actors: Collection[str]) -
     return holders[0] if holders else ""
 
 
-def write_entries(state: State, claim: Claim, group: Group, start: int, stop: int) -> Writes:
-    """Write the KV of tokens [start, stop) as the request's forward does; return the entries by cell."""
+def write_entries(
+    state: State, claim: Claim, group: Group, start: int, stop: int, digests: Sequence[int] = ()
+) -> Writes:
+    """Write the KV of tokens [start, stop) as the request's forward does; return the entries by cell.
+
+    `digests` name what is written for each length, where that is not the request's own text.
+    """
+    digests = digests or claim.stream.digests
     page, stride = group.page_size, group.stride
     written: Writes = {}
     for column in range(start // page, -(-stop // page)):
@@ -141,17 +148,17 @@ def write_entries(state: State, claim: Claim, group: Group, start: int, stop: in
             continue
         _guard_write(state, claim, cell, low)
         entries = list(entries_of(state.contents.get(cell), page // stride))
-        entries[low:high] = claim.stream.digests[base + stride * (low + 1) : base + stride * high + 1 : stride]
+        entries[low:high] = digests[base + stride * (low + 1) : base + stride * high + 1 : stride]
         state.fill(cell, tuple(entries))
         written[cell] = (claim.request, low, high)
     return written
 
 
-def write_slot(state: State, claim: Claim, group: Group, index: int, length: int) -> Writes:
-    """Write the state of `length` tokens into a slot as the request's forward does."""
+def write_slot(state: State, claim: Claim, group: Group, index: int, content: int) -> Writes:
+    """Write a state into a slot as the request's forward does."""
     cell = (group.pool, index)
     _guard_write(state, claim, cell, 0)
-    state.fill(cell, claim.stream.digests[length])
+    state.fill(cell, content)
     return {cell: (claim.request, 0, 1)}
 
 

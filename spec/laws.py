@@ -72,4 +72,13 @@ FREEDOMS: dict[str, str] = {
     "splits-and-merges": "splits and merges that nobody sees",
     "reuse-behind-queue": "re-using cells behind an ordered queue",
     "pins-longer": "leases held longer than needed",
+    "slides-out-late": "keeping pages behind a window",
+    "retains-no-window": "letting the window at the end of a prompt slide out",
+    "pins-the-whole-window": "leasing more of a window's path than its end",
+    "window-outlives-the-kv": "keeping window pages whose path was evicted",
+    "window-tail-first": "evicting a window from its end",
+    "state-takes-the-window-along": "evicting what only another group's evicted cell made useful",
+    "pads-drafts": "draft columns that nobody asked for and no landing accepts",
+    "fewer-drafts": "granting fewer draft columns than asked for",
+    "copies-the-accepted-state": "copying an accepted state into the live slot, or going on in its column",
 }

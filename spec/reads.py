@@ -34,9 +34,9 @@ class Read(NamedTuple):
 
 
 def entries_of(content: Content, count: int) -> Entries:
-    """Return a cell's content as `count` page entries; a state is no entry of anything."""
+    """Return a cell's content as `count` page entries: a state has none, nor has a page of another group's form."""
     if isinstance(content, tuple):
-        return content
+        return content if len(content) == count else (GARBAGE,) * count
     return (content if content is None or content <= ZERO else GARBAGE,) * count
 
 

@@ -60,7 +60,7 @@ def _relied_on(state: State, claim: Claim) -> frozenset[Cell]:
         cells |= {(state.pools[name], slot) for name, slot, _ in plan.frozen}
     for name, part in claim.table.items():
         if isinstance(part, Slots):
-            cells.add((state.pools[name], part.live))
+            cells |= {(state.pools[name], index) for index in (part.live, *part.drafts)}
         elif plan is not None:
             first = claim.length // state.capabilities.group(name).page_size
             cells |= {(state.pools[name], index) for index in part.columns[first:]}

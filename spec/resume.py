@@ -6,8 +6,9 @@ n <= min(m, len(t) - 1) and every group has at n, by content, what `NEEDS` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from milepost.spec.words import GroupKind
 
@@ -58,3 +59,28 @@ def deepest(limit: int, offers: Iterable[Callable[[int], bool]]) -> int:
         if all(check(n) for check in checks):
             return n
     return 0
+
+
+class Cut(NamedTuple):
+    """One offer that shortened a hit, and from which length to which."""
+
+    name: str
+    before: int
+    after: int
+
+
+def joint(limit: int, offers: Mapping[str, Callable[[int], bool]]) -> tuple[int, tuple[Cut, ...]]:
+    """Return the deepest n <= limit at which every offer holds, and who cut the hit on the way there.
+
+    A fixed point that only shrinks: each offer in turn lets the length fall to the deepest that it holds at, until a
+    whole round changes nothing. It is `deepest`, with reasons.
+    """
+    n, cuts, calm = limit, [], False
+    while not calm:
+        calm = True
+        for name, offer in offers.items():
+            at = deepest(n, (offer,))
+            if at < n:
+                cuts.append(Cut(name, n, at))
+                n, calm = at, False
+    return n, tuple(cuts)

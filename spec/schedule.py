@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from milepost.spec.capabilities import Configuration
+from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.operations import Operation
 
 VERSION = 1
@@ -43,7 +43,7 @@ class Header:
 
     `needs` names the group kinds and capabilities without which it says nothing, `anchor` the token that opens a
     tool call, `origin` where the story comes from (a URL), `about` tells it in one sentence, and `target` names what
-    it was found on.
+    it was found on. `groups` and `speculates` are those of `Configuration`.
     """
 
     id: str
@@ -56,11 +56,15 @@ class Header:
     anchor: int | None = None
     max_live: int = 4
     target: str = ""
+    groups: tuple[Group, ...] = ()
+    speculates: int = 0
 
     @property
     def configuration(self) -> Configuration:
         """The sizes to build a cache with."""
-        return Configuration(self.page_size, self.chunk_size, dict(self.pools), self.max_live, self.anchor)
+        return Configuration(
+            self.page_size, self.chunk_size, dict(self.pools), self.max_live, self.anchor, self.groups, self.speculates
+        )
 
 
 @dataclass(frozen=True, slots=True)

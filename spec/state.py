@@ -47,7 +47,7 @@ class Flight:
     """A launched step that has not landed: (start, stop) by request, and the cells that it touches.
 
     `writes` is the forward's, `fills` has the destinations of its queued phases, and `reads` what its kernels read.
-    Both give the request that names the cell, '' where none does.
+    Both give the request that names the cell, '' where none does. `drafts` has the draft columns of each request.
     """
 
     step: int
@@ -55,6 +55,7 @@ class Flight:
     writes: Writes
     fills: dict[Cell, str] = field(default_factory=dict)
     reads: dict[Cell, str] = field(default_factory=dict)
+    drafts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

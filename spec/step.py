@@ -14,7 +14,7 @@ from milepost.spec.capabilities import Capabilities
 from milepost.spec.effects import Contradiction, apply_tables, run_phases
 from milepost.spec.faults import Fault
 from milepost.spec.geometry import lies_on
-from milepost.spec.launch import judge_launch
+from milepost.spec.launch import accept, judge_launch
 from milepost.spec.opening import judge_open
 from milepost.spec.reads import FaultFound
 from milepost.spec.refusals import judge_refused, judge_refused_reset
@@ -70,6 +70,8 @@ def _extend(state: State, operation: verbs.Extend, answer: answers.Grant) -> Sta
     start, tokens = state.claims[operation.request].length, len(state.claims[operation.request].stream.tokens)
     if not start < answer.length <= min(operation.to, tokens):
         raise Contradiction(f"{operation.to} of {tokens} tokens were asked for at {start}, granted: {answer.length}")
+    if answer.draft > state.capabilities.speculates:
+        raise Contradiction(f"{answer.draft} draft columns, and the capabilities say {state.capabilities.speculates}")
     apply_tables(state, {**answer.tables, operation.request: answer.table}, granting=True)
     for _, _, position in answer.frozen:
         if not _may_freeze(state.capabilities, start, position, answer.length):
@@ -96,8 +98,10 @@ def _land(state: State, operation: verbs.Land, answer: answers.Landing) -> State
     state = replace(state, flights=tuple(one for one in state.flights if one is not flight))
     claims = [state.claims[request] for request in flight.spans if request in state.claims]
     for claim in claims:
-        known = max(claim.known, min(flight.spans[claim.request][1] + 1, len(claim.stream.tokens)))
-        state.claims[claim.request] = replace(claim, known=known, restoring=frozenset())
+        stop = accept(state, flight, claim, operation.accepted.get(claim.request, 0))
+        known = max(claim.known, min(stop + 1, len(claim.stream.tokens)))
+        length = max(claim.length, stop)
+        state.claims[claim.request] = replace(claim, known=known, length=length, restoring=frozenset())
     closed: Tables = {claim.request: {} for claim in claims if claim.closed}
     apply_tables(state, closed | answer.tables, granting=False)
     run_phases(state, answer.phases, answer.readings, flight.spans)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from milepost.reference.liberties import cells, eviction, grids, hits, publishing, refusals
+from milepost.reference.liberties import cells, drafts, eviction, grids, hits, publishing, refusals, windows
 from milepost.spec.capabilities import Configuration
 from milepost.spec.seam import Adapter
 
@@ -34,5 +34,27 @@ LIBERTIES: dict[str, Callable[[Configuration], Adapter]] = {
     "splits-and-merges": eviction.SplitsAndMerges,
     "reuse-behind-queue": cells.ReuseBehindQueue,
     "pins-longer": hits.PinsLonger,
+    "slides-out-late": windows.SlidesOutLate,
+    "retains-no-window": windows.RetainsNoWindow,
+    "pins-the-whole-window": windows.PinsTheWholeWindow,
+    "window-outlives-the-kv": windows.WindowOutlivesTheKv,
+    "window-tail-first": windows.WindowTailFirst,
+    "state-takes-the-window-along": windows.StateTakesTheWindowAlong,
+    "pads-drafts": drafts.PadsDrafts,
+    "fewer-drafts": drafts.FewerDrafts,
+    "copies-the-accepted-state": drafts.CopiesTheAcceptedState,
 }
 """One maker for each freedom of `spec.laws`, by the same name."""
+
+LIBERTY_PROFILES: dict[str, str] = {
+    "slides-out-late": "hybrid-window",
+    "retains-no-window": "hybrid-window",
+    "pins-the-whole-window": "hybrid-window",
+    "window-outlives-the-kv": "hybrid-window",
+    "window-tail-first": "hybrid-window",
+    "state-takes-the-window-along": "hybrid-window",
+    "pads-drafts": "hybrid-window",
+    "fewer-drafts": "hybrid-compressed",
+    "copies-the-accepted-state": "hybrid-compressed",
+}
+"""The kit's profile whose groups a liberty needs; the others need one full and one recurrent group."""

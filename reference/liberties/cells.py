@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 from milepost.reference.cache import ReferenceCache
 from milepost.reference.pools import Pool
 from milepost.reference.requests import Request
 from milepost.spec.answers import Landing, Launched
-from milepost.spec.capabilities import Capabilities
+from milepost.spec.capabilities import Capabilities, Group
 from milepost.spec.words import Cell
 
 
@@ -31,7 +30,8 @@ class IdOrder(ReferenceCache):
 class OnePool(ReferenceCache):
     """Takes pages and slots from one pool; what is least recent gives way, be it a page or a snapshot."""
 
-    pools_of_groups: ClassVar[dict[str, str]] = {"kv": "cells", "state": "cells"}
+    def pool_of(self, group: Group) -> str:
+        return "cells"
 
     def pool_sizes(self) -> dict[str, int]:
         return {"cells": sum(self.configuration.pools.values())}
@@ -44,7 +44,7 @@ class ReuseBehindQueue(ReferenceCache):
     """
 
     def declare(self) -> Capabilities:
-        return replace(super().declare(), ordered_steps=True)
+        return replace(super().declare(), ordered_steps=True, speculates=0)
 
     def touched_cells(self, claim: Request) -> list[Cell]:
         return []

@@ -25,7 +25,7 @@ class EvictionGrain(ReferenceCache):
     def evict_page(self, entry: Entry) -> list[Cell]:
         given_up = super().evict_page(entry)
         parent = self.pages.get(entry.parent)
-        while parent and self.page_cells.evictable(parent.cell) and not self.dependents(parent):
+        while parent and self.cells_of(parent).evictable(parent.cell) and not self.dependents(parent):
             given_up += super().evict_page(parent)
             parent = self.pages.get(parent.parent)
         return given_up
@@ -136,6 +136,8 @@ class SplitsAndMerges(ReferenceCache):
         self.nodes = [node for node in self.nodes if node]
 
     def evict_page(self, entry: Entry) -> list[Cell]:
+        if entry.group:
+            return super().evict_page(entry)
         node = next(node for node in self.nodes if entry.key in node)
         given_up: list[Cell] = []
         while node and self.is_free_to_go(self.pages[node[-1]]):

@@ -122,8 +122,8 @@ class OutsideState(ReferenceCache):
 
     def declare(self) -> Capabilities:
         declared = super().declare()
-        pages, slots = declared.groups
-        return replace(declared, groups=(pages, replace(slots, executes="engine")))
+        groups = tuple(one if one.kind.paged else replace(one, executes="engine") for one in declared.groups)
+        return replace(declared, groups=groups)
 
     def read(self, cell: Cell, group: str) -> Content:
         """Return what a slot holds; `group` is always the recurrent one."""

@@ -51,7 +51,7 @@ class KernelIsToldThereIsNoState(Unguarded):
 
     def grant(self, claim: Request, plan: Plan) -> Grant:
         answer = super().grant(claim, plan)
-        return answer if claim.live_is_set else replace(answer, initial_state={"state": None})
+        return answer if claim.live_is_set else replace(answer, initial_state=dict.fromkeys(answer.initial_state))
 
 
 @mutant("F3", "kv-gap", precedent="vllm#53505")
@@ -107,7 +107,7 @@ class BatchRowsAreShifted(Unguarded):
     def grant(self, claim: Request, plan: Plan) -> Grant:
         answer = super().grant(claim, plan)
         before = self.planned[-2:][0]
-        return replace(answer, initial_state={"state": before.live})
+        return replace(answer, initial_state=dict.fromkeys(answer.initial_state, before.live))
 
 
 @mutant("F2", "uninitialized-read", "torn-hit", precedent="sglang#24221")

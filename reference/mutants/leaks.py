@@ -94,7 +94,8 @@ class FrozenSlotsAreNotCounted(ReferenceCache):
 
     def account(self) -> dict[str, dict[str, int]]:
         counts = super().account()
-        counts[self.slot_cells.pool.name]["private"] -= sum(bool(claim.frozen) for claim in self.requests.values())
+        for _ in (claim for claim in self.requests.values() if claim.frozen):
+            counts[self.slot_cells.pool.name]["private"] -= 1
         return counts
 
 
@@ -110,5 +111,6 @@ class EvictableSizeDrifts(ReferenceCache):
 
     def account(self) -> dict[str, dict[str, int]]:
         counts = super().account()
-        counts[self.slot_cells.pool.name]["evictable"] -= self.drift
+        if self.drift:
+            counts[self.slot_cells.pool.name]["evictable"] -= self.drift
         return counts

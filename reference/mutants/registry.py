@@ -16,7 +16,10 @@ from milepost.spec.seam import Adapter
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One illegal edit: its class of public fault, the codes that may name it, a precedent, what it does."""
+    """One illegal edit: its class of public fault, the codes that may name it, a precedent, what it does.
+
+    `profile` names the kit's profile whose groups it needs, '' where one full and one recurrent group do.
+    """
 
     name: str
     fault_class: str
@@ -24,6 +27,7 @@ class Mutant:
     precedent: str
     sentence: str
     make: Callable[[Configuration], Adapter]
+    profile: str = ""
 
 
 MUTANTS: dict[str, Mutant] = {}
@@ -32,13 +36,13 @@ MUTANTS: dict[str, Mutant] = {}
 Cache = TypeVar("Cache", bound=ReferenceCache)
 
 
-def mutant(fault_class: str, *codes: str, precedent: str) -> Callable[[type[Cache]], type[Cache]]:
+def mutant(fault_class: str, *codes: str, precedent: str, profile: str = "") -> Callable[[type[Cache]], type[Cache]]:
     """List a cache as a mutant; its name is the class's in kebab case, its sentence the docstring's first line."""
 
     def register(cache: type[Cache]) -> type[Cache]:
         name = re.sub(r"(?<!^)(?=[A-Z])", "-", cache.__name__).lower()
         sentence = (cache.__doc__ or "").strip().split("\n")[0]
-        MUTANTS[name] = Mutant(name, fault_class, codes, precedent, sentence, cache)
+        MUTANTS[name] = Mutant(name, fault_class, codes, precedent, sentence, cache, profile)
         return cache
 
     return register
@@ -70,6 +74,7 @@ class Unguarded(ReferenceCache):
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
         self.page_cells = UnguardedPages(self.page_cells.pool)
+        self.side_cells = {name: UnguardedPages(cells.pool) for name, cells in self.side_cells.items()}
         self.slot_cells = UnguardedSlots(self.slot_cells.pool)
 
     def declare(self) -> Capabilities:

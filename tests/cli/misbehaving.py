@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from milepost.reference.cache import ReferenceCache
-from milepost.spec.answers import Landing, Launched, Pages, Slots
+from milepost.reference.requests import Request
+from milepost.spec.answers import Launched, Pages, Slots
 from milepost.spec.capabilities import Capabilities, Configuration
 from milepost.spec.seam import Holding
 from milepost.spec.words import Cell
@@ -117,8 +118,8 @@ class Forgetful(ReferenceCache):
         promises = ("not-inert", "strict-boundaries", "admits-when-idle", "maximal-hit")
         return replace(super().declare(), promises=promises, explicit_publish=False)
 
-    def close(self, request: str, keep: bool) -> Landing:
-        return super().close(request, keep=False)
+    def publishable(self, claim: Request) -> int:
+        return 0
 
 
 class Unjudged(ReferenceCache):

@@ -50,6 +50,16 @@ def test_a_light_install_judges_the_reference_and_says_so(
     assert "no: `pip install" in line
 
 
+@pytest.mark.parametrize("profile", ["hybrid-window", "hybrid-compressed"])
+def test_a_profile_asks_for_its_groups_and_has_its_evidence(milepost: Milepost, folder: Path, profile: str) -> None:
+    ended = milepost("run", "reference", "--profile", profile, "--schedules", "60")
+    assert ended.code == 0 and "\nCONFORMANT " in ended.out, ended.out
+    report = report_of(folder / ".milepost/report")
+    assert report["header"]["profile"] == profile
+    reached = {one["name"] for one in report["marks"] if one["count"]}
+    assert {"window-hits", "slid-out-pages", "drafts-accepted"} <= reached
+
+
 def test_a_broken_cache_is_nonconformant_and_every_fault_is_replayed(milepost: Milepost, folder: Path) -> None:
     ended = milepost("run", MUTANT, "--schedules", "10")
     assert ended.code == 1 and "\nNONCONFORMANT " in ended.out and "FAULT over-advanced" in ended.out

@@ -32,7 +32,7 @@ SEED = 1
 LENGTH = 40
 
 OF_A_REQUEST: dict[str, Callable[[str], Operation]] = {"freeze": Freeze, "publish": Publish, "preempt": Preempt}
-OF_NOBODY: dict[str, Callable[[], Operation]] = {"launch": Launch, "land": Land, "reset": Reset, "drain": Drain}
+OF_NOBODY: dict[str, Callable[[], Operation]] = {"launch": Launch, "reset": Reset, "drain": Drain}
 
 _capacities: dict[tuple[object, str], Capacity] = {}
 
@@ -67,7 +67,10 @@ def _capacity(make: Make, configuration: Configuration) -> Capacity:
 
 
 def write(text: str, header: Header | None = None) -> Schedule:
-    """Return the schedule of lines such as `open r1 a8|b1 samples=aaa salt=x 2=cat`, `extend r1 8`, `close r1 keep`."""
+    """Return the schedule of lines such as `open r1 a8|b1 samples=aaa salt=x 2=cat`, `extend r1 8 3`, `land r1=2`.
+
+    The second number of an extend counts drafts, and a landing says how many of them stand.
+    """
     return Schedule(header or Header("written"), tuple(_operation(line.split()) for line in text.strip().splitlines()))
 
 
@@ -75,8 +78,10 @@ def _operation(words: list[str]) -> Operation:
     match words:
         case ["open", request, tokens, *rest]:
             return _open(request, tokens, dict(word.split("=") for word in rest))
-        case ["extend", request, to]:
-            return Extend(request, int(to))
+        case ["extend", request, to, *draft]:
+            return Extend(request, int(to), *map(int, draft))
+        case ["land", *accepted]:
+            return Land(None, {request: int(count) for request, count in (one.split("=") for one in accepted)})
         case ["close", request, keep]:
             return Close(request, keep == "keep")
         case ["evict", group, cells]:

@@ -10,6 +10,7 @@ from milepost.conformance.corpus import load_corpus
 from milepost.reference.cache import make, make_explicit
 from milepost.reference.liberties import LIBERTIES
 from milepost.reference.mutants import MUTANTS
+from milepost.spec.capabilities import complaints
 from milepost.spec.faults import FAULTS
 from milepost.spec.laws import PROMISES
 from milepost.spec.schedule import Schedule
@@ -47,6 +48,10 @@ def test_a_schedule_says_what_it_is_about_and_where_it_comes_from(name: str) -> 
     assert header.about.endswith(".")
     assert REFERENCE.fullmatch(header.origin) if header.origin else re.search(r"\([\w-]+#\d+\)\.$", header.about)
     assert set(header.needs) <= {kind.value for kind in GroupKind}
+
+
+def test_the_reference_has_room_for_every_schedule() -> None:
+    assert [name for name, one in CORPUS.items() if complaints(make(one.header.configuration).capabilities)] == []
 
 
 def test_a_file_is_named_after_its_schedule() -> None:

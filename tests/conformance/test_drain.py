@@ -186,8 +186,8 @@ class Hoarding(ReferenceCache):
     def declare(self) -> Capabilities:
         return replace(super().declare(), inventories=False)
 
-    def shortage(self, pages: int, slots: int) -> str:
-        short = pages > len(self.page_cells.pool.free) or slots > len(self.slot_cells.pool.free)
+    def shortage(self, pages: dict[str, int], slots: int) -> str:
+        short = sum(pages.values()) > len(self.page_cells.pool.free) or slots > len(self.slot_cells.pool.free)
         if short:
             for pool in self.pools.values():
                 self.evict_least_recent(pool)

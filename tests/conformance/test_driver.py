@@ -13,6 +13,7 @@ from milepost.conformance.generation import SeededSource
 from milepost.conformance.outcome import Broken, Line
 from milepost.reference.cache import make
 from milepost.spec.answers import Grant, Hit, Landing, Launched, Pages, Refused, Slots
+from milepost.spec.capabilities import Configuration
 from milepost.spec.faults import Fault
 from milepost.spec.operations import (
     Close,
@@ -185,6 +186,34 @@ def test_no_drafts_are_driven_and_none_are_accepted() -> None:
     outcome = drive(Endless(), [R1, Extend("r1", 4, draft=2), Land(None, {"r1": 1})])
     assert outcome.skipped["drafts are not driven"] == 1
     assert calls([R1, Extend("r1", 4, draft=2), Land(None, {"r1": 1})])[1:] == ["extend r1 4", "launch r1", "land 1"]
+
+
+SPEAKING = Open("r1", tuple(range(5)), tuple(range(5, 12)))
+
+
+@pytest.mark.parametrize(("asked", "stands"), [(0, 0), (2, 2), (3, 3), (9, 3)])
+def test_as_many_drafts_stand_as_a_landing_says_and_the_step_had(asked: int, stands: int) -> None:
+    operations: list[Operation] = [SPEAKING, Extend("r1", 5, draft=3), Land(None, {"r1": asked})]
+    cache = make(Configuration(speculates=3))
+    outcome = Driver(cache).run(schedule(*operations))
+    assert not outcome.failed and not outcome.skipped
+    claim = outcome.state.claims["r1"]
+    assert (claim.length, claim.known, cache.requests["r1"].length) == (5 + stands, 6 + stands, 5 + stands)
+
+
+def test_only_the_last_step_behind_a_prompt_speculates_and_nothing_is_planned_before_it_lands() -> None:
+    operations: list[Operation] = [SPEAKING, Extend("r1", 4, draft=3), Extend("r1", 8, draft=2), Extend("r1", 9)]
+    outcome = Driver(make(Configuration(speculates=3))).run(schedule(*operations))
+    asked = [(one.operation.to, one.operation.draft) for one in outcome.lines if isinstance(one.operation, Extend)]
+    assert asked == [(4, 0), (5, 0), (6, 0), (7, 0), (8, 2), (9, 0)]
+    verbs = [one.operation.verb for one in outcome.lines]
+    assert verbs.index("land") < len(verbs) - 1 and not outcome.failed
+
+
+def test_no_more_drafts_stand_than_the_model_says() -> None:
+    operations: list[Operation] = [Open("r1", tuple(range(5)), (5, 6)), Extend("r1", 5, draft=3), Land(None, {"r1": 3})]
+    outcome = Driver(make(Configuration(speculates=3))).run(schedule(*operations))
+    assert not outcome.failed and outcome.state.claims["r1"].length == 7
 
 
 # -- what cannot be is skipped and counted

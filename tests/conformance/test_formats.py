@@ -117,6 +117,7 @@ ANSWERS_DRAWN: dict[type[Answer], st.SearchStrategy[Answer]] = {
         frozen=st.lists(st.tuples(NAMES, COUNTS, COUNTS), max_size=2).map(tuple),
         initial_state=st.dictionaries(NAMES, st.none() | COUNTS, max_size=2),
         tables=MANY_TABLES,
+        draft=COUNTS,
     ),
     Launched: st.builds(Launched, COUNTS, phases=PHASES, tables=MANY_TABLES, readings=READINGS),
     Landing: st.builds(Landing, tables=MANY_TABLES, phases=PHASES, readings=READINGS),
@@ -148,6 +149,8 @@ HEADER = st.builds(
     anchor=st.none() | COUNTS,
     max_live=SIZES,
     target=st.text(max_size=9),
+    groups=st.lists(st.builds(Group, NAMES, st.sampled_from(GroupKind), NAMES, SIZES, COUNTS), max_size=2).map(tuple),
+    speculates=COUNTS,
 )
 FLAGS = [one.name for one in fields(Capabilities) if one.type == "bool"]
 CAPABILITIES = Capabilities(

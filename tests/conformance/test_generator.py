@@ -11,11 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from milepost.conformance.choosers import Chooser, DrawChooser, SeededChooser, every
+from milepost.conformance.generation import SeededSource
 from milepost.conformance.generator import choose_configuration, generate, generate_small
 from milepost.conformance.generator_prompts import measure
+from milepost.conformance.layouts import FIRST, LAYOUTS
+from milepost.conformance.profiles import PROFILES
 from milepost.reference.cache import make, make_explicit
 from milepost.spec.capabilities import Configuration
-from milepost.spec.operations import Close, Drain, Extend, Open
+from milepost.spec.operations import Close, Drain, Extend, Land, Open
 from milepost.spec.schedule import Schedule
 
 from .bench import Make, generated, run
@@ -49,6 +52,32 @@ def test_the_reference_passes_random_schedules(cache: Make, block: int) -> None:
     for number in range(75 * block, 75 * (block + 1)):
         outcome = run(cache, generated(cache, number))
         assert not outcome.failed, (number, outcome.fault, outcome.broken)
+
+
+@pytest.mark.parametrize("profile", LAYOUTS)
+def test_the_reference_passes_random_schedules_with_the_groups_of_every_profile(profile: str) -> None:
+    source = SeededSource(1, 40, (), lambda sizes: make(sizes).capabilities, profile)
+    for number in range(60):
+        outcome = run(make, source.schedule(number))
+        assert not outcome.failed, (number, outcome.fault, outcome.broken)
+
+
+@pytest.mark.parametrize("profile", LAYOUTS)
+def test_a_profile_chooses_the_kinds_of_group_that_it_names(profile: str) -> None:
+    for number in range(30):
+        configuration = choose_configuration(SeededChooser(Random(number)), (), profile)
+        assert {group.kind for group in make(configuration).capabilities.groups} == PROFILES[profile].kinds
+        assert {group.kind for group in make(FIRST[profile]).capabilities.groups} == PROFILES[profile].kinds
+
+
+def test_drafts_of_every_length_stand() -> None:
+    source = SeededSource(1, 40, (), lambda sizes: make(sizes).capabilities, "hybrid-window")
+    met: Counter[tuple[int, int]] = Counter()
+    for number in range(120):
+        for line in (outcome := run(make, source.schedule(number))).lines:
+            if isinstance(line.operation, Land):
+                met.update((outcome.schedule.header.speculates, taken) for taken in line.operation.accepted.values())
+    assert {(most, taken) for most in (2, 3) for taken in range(1, most + 1)} <= set(met)
 
 
 def test_every_subsequence_of_a_schedule_is_a_schedule() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from milepost.conformance.layouts import FIRST
 from milepost.conformance.marks import MARKS, PROFILES, MarkObserver, Minimum, missing
 from milepost.conformance.outcome import Line
 from milepost.reference.cache import ReferenceCache, make, make_explicit
@@ -21,6 +22,11 @@ from .bench import Make, generated, run, write
 
 TIGHT = Header("tight", pools={"kv": 4, "state": 4})
 FINE = Header("fine", page_size=1, chunk_size=2)
+
+NEAR = Header("near", pools=FIRST["hybrid-window"].pools, groups=FIRST["hybrid-window"].groups, speculates=3)
+FAR = Header("far", pools=FIRST["hybrid-compressed"].pools, groups=FIRST["hybrid-compressed"].groups)
+LOST = "evict window 4\nopen r3 b24\nextend r3 24"
+DRAFTS = "open r1 a5 samples=bcdefgh\nextend r1 5 3\nland"
 
 HIT = """
 open r1 a9
@@ -85,6 +91,16 @@ REACHED: list[tuple[str, str, Make, Header | None]] = [
     ("preemptions", "open r1 a4\nextend r1 4\npreempt r1", make, None),
     ("reopened-after-preempt", "open r1 a4\nextend r1 4\npreempt r1\nopen r1 a4", make, None),
     ("drains-compared", "open r1 a4\ndrain", make, None),
+    ("window-hits", HIT, make, NEAR),
+    ("hits-beside-tombstones", HIT.replace("open r2", "evict window 1\nopen r3 b4\nextend r3 4\nopen r2"), make, NEAR),
+    ("window-cuts", HIT.replace("open r2", f"{LOST}\nopen r2"), make, NEAR),
+    ("slid-out-pages", "open r1 a17\nextend r1 17\nland", make, NEAR),
+    ("revived-pages", HIT.replace("open r2", f"{LOST}\nland\nclose r3 drop\nopen r2"), make, NEAR),
+    ("compressed-hits", HIT, make, FAR),
+    ("drafts-rejected", DRAFTS, make, NEAR),
+    ("drafts-accepted-in-part", f"{DRAFTS} r1=1", make, NEAR),
+    ("drafts-accepted", f"{DRAFTS} r1=3", make, NEAR),
+    ("boundaries-inside-drafts", DRAFTS, make, NEAR),
     ("frozen-at-start", "open r1 a9\nextend r1 4\nextend r1 9", MUTANTS["early-freeze-labelled-late"].make, None),
 ]
 UNSEEN = {"refused-publish", "hits-on-promises", "partial-page-hits"}

@@ -24,6 +24,7 @@ HYBRID = make(Configuration()).capabilities
 PAGED = replace(HYBRID, groups=HYBRID.groups[:1], pools={"kv": 12}, cells_per_request={}, independent_evict=("kv",))
 STATES = replace(HYBRID, groups=HYBRID.groups[1:], pools={"state": 8}, independent_evict=("state",))
 NEAR = Group("near", GroupKind.WINDOW, "kv", page_size=4, window=8)
+FAR = Group("far", GroupKind.COMPRESSED, "kv", page_size=4, ratio=2)
 KNOWN = KnownFault("torn-hit", "3f9c1a", "https://github.com/acme/engine/issues/7")
 
 
@@ -138,9 +139,18 @@ def test_a_cache_without_a_reset_is_partial() -> None:
 
 
 def test_groups_without_a_profile_of_their_own_leave_a_partial_result() -> None:
-    verdict = judge(campaign(replace(HYBRID, groups=(*HYBRID.groups, NEAR))))
+    verdict = judge(campaign(replace(HYBRID, groups=(*HYBRID.groups, FAR))))
     assert verdict.result is Result.PARTIAL
-    assert verdict.reasons == ["no profile of this version covers the groups of kind window with evidence"]
+    assert verdict.reasons == ["no profile of this version covers the groups of kind compressed with evidence"]
+
+
+def test_the_widest_profile_that_fits_the_groups_is_taken() -> None:
+    kinds = {
+        "paged": HYBRID.groups[:1], "hybrid": HYBRID.groups, "paged-window": (HYBRID.groups[0], NEAR),
+        "hybrid-window": (*HYBRID.groups, NEAR), "hybrid-compressed": (*HYBRID.groups, NEAR, FAR),
+    }
+    found = {name: choose_profile(campaign(replace(HYBRID, groups=groups))).name for name, groups in kinds.items()}
+    assert found == {name: name for name in PROFILES}
 
 
 def test_a_promise_that_nobody_could_judge_leaves_a_partial_result() -> None:

@@ -51,8 +51,7 @@ def test_a_short_campaign_finds_nothing_but_what_is_known_and_has_its_evidence(n
     run = milepost("run", REPAIRED.get(name, name), "--schedules", "50", "--report", str(tmp_path))
     report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
     assert report["faults"] == [], run.stdout
-    # No profile of this version covers windows with evidence.
-    assert report["result"] == ("partial" if "window" in name else "conformant"), report["reasons"]
+    assert report["result"] == "conformant", report["reasons"]
     reached = {mark["name"]: mark["count"] for mark in report["marks"]}
     assert [mark for mark in WANTED if not reached.get(mark)] == []
     assert {one["result"] for one in report["promises"]} == {"kept"}

@@ -26,6 +26,9 @@ CACHE_EDITS = (
     Edit("hit-counts-attention-only", PrefixCache, PrefixCache.open,
          "claim.source = match.state if isinstance(match.state, int) else NULL", "claim.source = NULL"),
     Edit("kernel-is-told-there-is-no-state", PrefixCache, PrefixCache.extend, "{STATE: claim.live}", "{STATE: None}"),
+    Edit("slot-index-is-truncated", PrefixCache, PrefixCache.extend, "{STATE: claim.live}", "{STATE: claim.live % 4}"),
+    Edit("restore-lands-in-the-neighbour", CellKeeper, CellKeeper.first_phases, PHASE,
+         "Phase(tuple((pool, source, target ^ 1) for pool, source, target in copies), zeros)"),
     Edit("hit-loses-its-last-column", PrefixCache, PrefixCache.open, ".tolist()", ".tolist()[:-1]"),
     Edit("restore-zeroes-instead", CellKeeper, CellKeeper.first_phases, ZEROS,
          "zeros, copies = tuple((STATE, claim.live) for claim in fresh), ()"),
@@ -172,6 +175,8 @@ IN_THE_INDEX = {
 NO_PLACE = {
     "key-forgets-what-came-before": "nothing has a key: pages are found by comparing tokens along a path from the root",
     "resumed-request-keeps-its-slot-number": "a request that is resumed is a new one here, which knows no earlier slot",
+    "row-is-kept-over-a-suspension": "a request that is resumed is a new one here, which knows no earlier slot",
+    "saved-after-it-was-freed": "nothing of a preempted request is saved",
     "ghost-of-length-zero": "no mark can stand at the root: a state at 0 is refused as a length",
     "release-after-reset-fails": "a lease has its place and looks nothing up",
     "forgotten-pages-are-freed-by-name": "a lease has its place and looks nothing up",

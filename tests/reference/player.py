@@ -76,24 +76,30 @@ def slots(table: Table) -> Slots:
 def inconsistencies(cache: ReferenceCache) -> list[str]:
     """Compare the inventory with everything that names a cell; return what does not add up."""
     wanted: dict[Cell, tuple[str, str, int]] = {}
+    pools = cache.pools_of_groups
     flying = [claim for flight in cache.flights for claim, _, _ in flight.spans if claim.closing]
     for claim in {claim.serial: claim for claim in (*cache.requests.values(), *flying)}.values():
-        for column, index in enumerate(claim.columns):
-            if column not in claim.leases:
-                wanted["kv", index] = ("private", claim.name, 0)
+        sides = {name: (side.cells, side.leases) for name, side in claim.sides.items()}
+        for name, (cells, leases) in {claim.full: (claim.columns, claim.leases), **sides}.items():
+            for column, index in enumerate(cells):
+                if column not in leases and index != NULL:
+                    wanted[pools[name], index] = ("private", claim.name, 0)
+            for entry in leases.values():
+                cell = (pools[name], entry.cell)
+                wanted[cell] = ("shared", "", wanted.get(cell, ("", "", 0))[2] + 1)
+        slots = pools.get(claim.recurrent, "")
         if claim.live != NULL:
-            wanted["state", claim.live] = ("live", claim.name, 0)
+            wanted[slots, claim.live] = ("live", claim.name, 0)
         if claim.frozen:
-            wanted["state", claim.frozen.cell] = ("frozen", claim.name, 0)
-        for entry in claim.leases.values():
-            wanted["kv", entry.cell] = ("shared", "", wanted.get(("kv", entry.cell), ("", "", 0))[2] + 1)
+            wanted[slots, claim.frozen.cell] = ("frozen", claim.name, 0)
+        wanted |= {(slots, index): ("draft", claim.name, 0) for index in claim.drafts}
         if claim.source:
-            cell = ("state", claim.source.cell)
+            cell = (slots, claim.source.cell)
             wanted[cell] = ("protected", "", wanted.get(cell, ("", "", 0))[2] + 1)
     for entry in cache.pages.values():
-        wanted.setdefault(("kv", entry.cell), ("shared", "", 0))
+        wanted.setdefault((pools[entry.group or cache.layout.full.name], entry.cell), ("shared", "", 0))
     for entry in cache.snapshots.values():
-        wanted.setdefault(("state", entry.cell), ("donated", "", 0))
+        wanted.setdefault((cache.slot_cells.pool.name, entry.cell), ("donated", "", 0))
     found = {
         cell: (one.state, one.owner, one.leases) for cell, one in cache.inventory().items() if one.state != "free"
     }

@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from milepost.conformance.choosers import SeededChooser
+from milepost.conformance.layouts import LAYOUTS
 from milepost.reference.cache import ReferenceCache, make, make_explicit
 from milepost.reference.liberties import LIBERTIES
 from milepost.spec.capabilities import Configuration
@@ -48,7 +50,8 @@ class RandomPlayer(Player):
         claim = self.cache.requests[name]
         to = min(claim.length + self.chance.randint(1, 16), max(claim.prompt, len(claim.tokens)))
         if to > claim.length and len(self.cache.flights) < 2:
-            self.cache.extend(name, to)
+            most = self.cache.capabilities.speculates
+            self.cache.extend(name, to, self.chance.randint(0, most) if most else 0)
 
     def launch(self) -> None:
         if self.cache.planned and len(self.cache.flights) < 2:
@@ -57,10 +60,13 @@ class RandomPlayer(Player):
     def land_oldest(self) -> None:
         if self.cache.flights:
             flight = self.cache.flights[0]
+            accepted = {claim.name: self.chance.randint(0, claim.drafted) for claim, _, _ in flight.spans
+                        if claim.serial in flight.drafting}
             sampled = {
-                claim.name: tuple(map(ord, "z")) for claim, _, stop in flight.spans if stop >= len(claim.tokens)
+                claim.name: tuple(map(ord, "z")) * (1 + accepted.get(claim.name, 0))
+                for claim, _, stop in flight.spans if stop >= len(claim.tokens)
             }
-            self.cache.land(flight.step, {}, sampled)
+            self.cache.land(flight.step, accepted, sampled)
 
     def publish_one(self) -> None:
         if (name := self.some_request()) and not self.cache.requests[name].in_flight:
@@ -81,7 +87,8 @@ class RandomPlayer(Player):
 
     def evict_some(self) -> None:
         if self.chance.random() < 0.3:
-            self.cache.evict(self.chance.choice(("kv", "state")), self.chance.randint(1, 3))
+            groups = self.cache.capabilities.independent_evict
+            self.cache.evict(self.chance.choice(groups), self.chance.randint(1, 3))
 
     def reset_rarely(self) -> None:
         if self.chance.random() < 0.1:
@@ -110,6 +117,12 @@ def play(cache: ReferenceCache, seed: int) -> None:
 def test_every_cell_is_accounted_for_after_every_operation(seed: int) -> None:
     sizes = Configuration(4, 8, {"kv": 8 + seed % 9, "state": 3 + seed % 4}, 3)
     play((make, make_explicit)[seed % 2](sizes), seed)
+
+
+@pytest.mark.parametrize("profile", LAYOUTS)
+def test_every_cell_is_accounted_for_whatever_the_groups(profile: str) -> None:
+    for seed in range(12):
+        play(make(LAYOUTS[profile](SeededChooser(random.Random(seed)))), seed)
 
 
 @pytest.mark.parametrize("name", KEEPS_THE_TABLES)

@@ -291,3 +291,12 @@ def test_a_paged_cache_has_no_state_to_tear() -> None:
     world.run("r1", 7, {"kv": Pages((0, 1))})
     legal(world.close("r1"))
     legal(world.open("r2", PROMPT, 7, {"kv": Pages((0, 1))}))
+
+
+def test_a_page_of_another_group_in_a_shared_pool_is_no_page_of_this_one() -> None:
+    near = replace(WINDOW, pool="kv", page_size=2)
+    world = World(replace(HYBRID, groups=(FULL, near), pools={"kv": 12}))
+    legal(world.open("r1", "a8"))
+    legal(world.extend("r1", 8, {"kv": Pages((0, 1)), "near": Pages((2, 3, 4, 5))}))
+    legal(world.launch())
+    faulty(world.open("r2", "a8", 4, {"kv": Pages((2,)), "near": Pages((2, 3))}), "stale-kv")
