@@ -9,24 +9,23 @@ import ctypes
 import platform
 import random
 from array import array
-from time import perf_counter_ns, thread_time_ns
 
 from contexts import leaf, tokens
-from side import Case, Measure, serve
+from side import Case, Measure, now, serve, since
 
 
 def idle(size: int) -> Measure:
-    """1,000 times, by the thread's own time: a loop about as long as our operation; contexts are made in between."""
+    """1,000 times: a loop about as long as our operation; contexts are made in between."""
     chance = random.Random(3)
 
     def once() -> list[float]:
         taken: list[float] = []
         for _ in range(1000):
             array("i", leaf(chance.randrange(size)))
-            started = thread_time_ns()
+            started = now()
             for _ in range(550):
                 pass
-            taken.append(thread_time_ns() - started)
+            taken.append(since(started))
         return taken
 
     return once
@@ -39,9 +38,9 @@ def memory_compare(size: int) -> Measure:
     compare.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         differs = compare(one, other, size * 4)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert not differs
         return taken
 

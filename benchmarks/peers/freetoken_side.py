@@ -10,11 +10,10 @@ import os
 import platform
 from importlib import metadata
 from itertools import count
-from time import perf_counter_ns
 from typing import Any
 
 from contexts import PAGE, TURN, leaf, tokens, turn_ends
-from side import Case, Measure, resident_bytes, serve
+from side import Case, Measure, now, resident_bytes, serve, since
 
 os.environ.setdefault("LOG_LEVEL", "CRITICAL")  # FreeToken reads it when its first module is imported
 
@@ -70,9 +69,9 @@ def match(size: int) -> Measure:
     ids = tree.conversation(size)
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         found = tree.cache.match_prefix(ids)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert len(found[0]) == size
         return taken
 
@@ -85,9 +84,9 @@ def first_match(size: int) -> Measure:
     ids = tree.conversation(size).tolist()
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         tree.cache.match_prefix(tensor(ids))
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -113,11 +112,11 @@ def _lease(size: int, branched: bool) -> Measure:
     cache, node = tree.cache, tree.cache.match_prefix(ids)[3]
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         cache.inc_lock(node)
         sizes = cache.full_evictable_size, cache.mamba_evictable_size
         cache.dec_lock(node)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert sizes == ((size * PAGE, 2 * size - 1) if branched else (0, size - 1)), sizes
         return taken
 
@@ -134,9 +133,9 @@ def append_index(size: int) -> Measure:
     def once() -> int:
         longer = torch.cat([ids, tensor(tokens(TURN, next(numbers)))])
         indices = torch.cat([known, tree.pages(TURN)])
-        started = perf_counter_ns()
+        started = now()
         tree.publish(longer, indices)
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -150,10 +149,10 @@ def publish(size: int) -> Measure:
         tree = Tree()
         indices = tree.pages(size)
         parts = [(ids[:end], indices[:end]) for end in ends]
-        started = perf_counter_ns()
+        started = now()
         for part in parts:
             tree.publish(*part)
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -165,9 +164,9 @@ def _evict(size: int, name: str, amount: int) -> Measure:
     evict, numbers = getattr(tree.cache, name), count(size)
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         evict(amount)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         tree.leaf(next(numbers))
         return taken
 

@@ -10,12 +10,11 @@ import platform
 import random
 from importlib import metadata
 from itertools import count, islice
-from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 import numpy as np
 from contexts import PAGE, TURN, leaf, tokens, turn_ends
-from side import Case, Measure, resident_bytes, serve
+from side import Case, Measure, now, resident_bytes, serve, since
 
 from milepost.optimized.index import FULL, RECURRENT, PrefixIndex, Running, packed
 
@@ -73,9 +72,9 @@ def match(size: int) -> Measure:
     find = tree.index.match
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         cells = find(ids).cells
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert len(cells) == size // PAGE
         return taken
 
@@ -89,9 +88,9 @@ def first_match(size: int) -> Measure:
     find = tree.index.match
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         cells = find(ids).cells
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert len(cells) == size // PAGE
         return taken
 
@@ -106,9 +105,9 @@ def waiting(size: int) -> Measure:
     queue = [tree.index.match(ids + packed(tokens(PAGE, 5000 + number))) for number in range(size)]
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         found = tree.index.refresh_all(queue)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert all(one.length == length for one in found)
         return taken
 
@@ -128,9 +127,9 @@ def waiting_changed(size: int) -> Measure:
         nonlocal queue
         tree.leaf(next(numbers))
         tree.index.evict({RECURRENT: 1})
-        started = perf_counter_ns()
+        started = now()
         queue = tree.index.refresh_all(queue)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert all(one.length == length for one in queue)
         tree.index.release(tree.index.lease(queue[0]))  # what waits stays recent, as a scheduler sees to
         return taken
@@ -153,11 +152,11 @@ def decode(size: int) -> Measure:
     all_rows, said, cells = np.array(rows), np.full(size, 5, np.int32), tree.cells
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         appended = running.append(all_rows, said)
         for row in appended.full:
             running.cells[row] = next(cells)
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -185,11 +184,11 @@ def _lease(size: int, branched: bool) -> Measure:
     found = index.match(ids + packed([1]))
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         held = index.lease(found)
         sizes = index.evictable(FULL), index.evictable(RECURRENT)
         index.release(held)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert sizes == ((size, 2 * size - 1) if branched else (0, size - 1)), sizes
         return taken
 
@@ -206,9 +205,9 @@ def append(size: int) -> Measure:
         tail, pages, slot = packed(tokens(TURN, next(numbers))), tree.pages(TURN), next(tree.slots)
         held = tree.open(ids + tail)
         assert held.length == size
-        started = perf_counter_ns()
+        started = now()
         tree.index.publish(held, tail, pages, {size + TURN: slot}, start=size)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         tree.index.release(held)
         return taken
 
@@ -228,10 +227,10 @@ def publish(size: int) -> Measure:
             (ids[known * 4 : end * 4], tree.pages(end - known), {end: next(tree.slots)}, known)
             for end, known in zip(ends, [0, *ends], strict=False)
         ]
-        started = perf_counter_ns()
+        started = now()
         for part, pages, state, known in parts:
             tree.index.publish(held, part, pages, state, start=known)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         tree.index.release(held)
         return taken
 
@@ -246,9 +245,9 @@ def _evict(size: int, kind: Any) -> Measure:
     numbers = count(size + ghosts)
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         given_up = tree.index.evict({kind: 1})
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert given_up
         tree.leaf(next(numbers))
         return taken
@@ -278,7 +277,7 @@ def memory(size: int) -> Measure:
 
 
 def tail(size: int) -> Measure:
-    """1,000 times, by the thread's own time: match a context, lease and release it; each fourth time evict a state.
+    """1,000 times: match a context, lease and release it; each fourth time evict a state.
 
     After each eviction a context is published, which is not timed.
     """
@@ -290,13 +289,13 @@ def tail(size: int) -> Measure:
         taken: list[float] = []
         for turn in range(1000):
             ids = packed(leaf(chance.randrange(size)))
-            started = thread_time_ns()
+            started = now()
             index.release(index.lease(index.match(ids)))
-            taken.append(thread_time_ns() - started)
+            taken.append(since(started))
             if turn % 4 == 0:
-                started = thread_time_ns()
+                started = now()
                 index.evict({RECURRENT: 1})
-                taken.append(thread_time_ns() - started)
+                taken.append(since(started))
                 tree.leaf(next(numbers))
         return taken
 

@@ -10,11 +10,10 @@ import sys
 from array import array
 from importlib import metadata
 from itertools import count
-from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from contexts import PAGE, TRUNKS, TURN, leaf, tokens, turn_ends
-from side import Case, Measure, resident_bytes, serve
+from side import Case, Measure, now, resident_bytes, serve, since
 
 from milepost.conformance.adapters.sglang_engine import Engine, Settings
 
@@ -88,9 +87,9 @@ def match(size: int) -> Measure:
     ids = tree.conversation(size) + array("q", [1])
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         found = tree.find(ids, size)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert len(found) == size
         return taken
 
@@ -103,9 +102,9 @@ def first_match(size: int) -> Measure:
     ids = list(tree.conversation(size) + array("q", [1]))
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         tree.find(array("q", ids), size)
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -122,9 +121,9 @@ def waiting(size: int) -> Measure:
     ]
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         policy.calc_priority(queue)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert all(request.prefix_len == length for request in queue)
         return taken
 
@@ -148,9 +147,9 @@ def waiting_changed(size: int) -> Measure:
     def once() -> int:
         tree.leaf(next(numbers))
         tree.cache.evict(parameters)
-        started = perf_counter_ns()
+        started = now()
         policy.calc_priority(queue)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert all(request.prefix_len == length for request in queue)
         return taken
 
@@ -178,11 +177,11 @@ def _lease(size: int, branched: bool) -> Measure:
     cache, node = tree.cache, tree.deepest(ids)
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         lock = cache.lock(node)
         sizes = cache.full_evictable_size(), cache.mamba_evictable_size()
         cache.unlock(lock)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert sizes == ((size * PAGE, 2 * size - 1) if branched else (0, size - 1)), sizes
         return taken
 
@@ -205,9 +204,9 @@ def append(size: int) -> Measure:
         batch, _ = engine.prepare_prefill(request)
         engine.run([batch])
         engine.process(batch, [1])
-        started = perf_counter_ns()
+        started = now()
         common.checkpoint_kv_cache(request, tree.cache)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert request.kv.cache_protected_len == size + TURN, request.kv.cache_protected_len
         engine.abort(request)
         return taken
@@ -227,9 +226,9 @@ def append_index(size: int) -> Measure:
             tree.engine.evict(TURN, 1)
         longer = ids + array("q", tokens(TURN, next(numbers)))
         indices, state = tree.torch.cat([known, tree.pages(TURN)]), tree.state()
-        started = perf_counter_ns()
+        started = now()
         found = tree.insert(longer, indices, state, size)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert found.prefix_len == size, found
         return taken
 
@@ -249,10 +248,10 @@ def publish(size: int) -> Measure:
             (ids[:end], indices[:end].clone(), tree.state(), known)
             for end, known in zip(ends, [0, *ends], strict=False)
         ]
-        started = perf_counter_ns()
+        started = now()
         for part in parts:
             tree.insert(*part)
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -264,9 +263,9 @@ def _evict(size: int, request: dict[str, int]) -> Measure:
     numbers = count(size)
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         tree.cache.evict(parameters)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         tree.leaf(next(numbers))
         return taken
 
@@ -311,10 +310,10 @@ def decode(size: int) -> Measure:
     batch.sampling_info = m.sampling_info.from_schedule_batch(batch, engine.model.vocab_size)
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         assert batch.check_decode_mem()
         batch.prepare_for_decode()
-        taken = perf_counter_ns() - started
+        taken = since(started)
         for request in requests:
             request.output_ids.append(1)
         return taken
@@ -337,7 +336,7 @@ def memory(size: int) -> Measure:
 
 
 def tail(size: int) -> Measure:
-    """1,000 times, by the thread's own time: match a context, lock and unlock it; each fourth time evict a state.
+    """1,000 times: match a context, lock and unlock it; each fourth time evict a state.
 
     After each eviction a context is published, which is not timed.
     """
@@ -352,15 +351,15 @@ def tail(size: int) -> Measure:
         taken: list[float] = []
         for turn in range(1000):
             ids = array("q", leaf(chance.randrange(size)))
-            started = thread_time_ns()
+            started = now()
             found = tree.cache.match_prefix(tree.base.MatchPrefixParams(key=tree.key(ids)))
             tree.cache.path_device_indices(found.last_device_node)
             tree.cache.unlock(tree.cache.lock(found.last_device_node))
-            taken.append(thread_time_ns() - started)
+            taken.append(since(started))
             if turn % 4 == 0:
-                started = thread_time_ns()
+                started = now()
                 tree.cache.evict(parameters)
-                taken.append(thread_time_ns() - started)
+                taken.append(since(started))
                 tree.leaf(next(numbers))
         return taken
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 from itertools import count
-from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from contexts import PAGE, TURN, leaf, tokens, turn_ends
-from side import Case, Measure, resident_bytes, serve
+from side import Case, Measure, now, resident_bytes, serve, since
 
 from milepost.conformance.adapters.vllm_engine import Settings, build_scheduler, make_request
 from milepost.conformance.adapters.vllm_loader import VERSION, load
@@ -104,10 +103,10 @@ def match(size: int) -> Measure:
     manager.manager.new_step_starts()
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         blocks, hit, _ = manager.manager.get_computed_blocks(request)
         blocks.get_block_ids()
-        taken = perf_counter_ns() - started
+        taken = since(started)
         assert hit == size, hit
         return taken
 
@@ -121,9 +120,9 @@ def first_match(size: int) -> Measure:
     manager.manager.new_step_starts()
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         manager.manager.get_computed_blocks(manager.request(ids))[0].get_block_ids()
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -139,13 +138,13 @@ def lease(size: int) -> Measure:
     pool, groups = manager.pool, blocks.blocks
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         for group in groups:
             pool.touch(group)
         pool.get_num_free_blocks()
         for group in groups:
             pool.free_blocks(reversed(group))
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -178,11 +177,11 @@ def _append(size: int, hashing: bool) -> Measure:
         manager._drain()
         request.num_computed_tokens = size
         manager.manager.new_step_starts()
-        started = perf_counter_ns()
+        started = now()
         if hashing:
             request.append_output_token_ids(tail)
         assert manager.manager.allocate_slots(request, TURN) is not None
-        taken = perf_counter_ns() - started
+        taken = since(started)
         manager._drain()
         manager.finish(request)
         return taken
@@ -204,9 +203,9 @@ def publish(size: int) -> Measure:
             manager.manager.new_step_starts()
             step = end - request.num_computed_tokens
             assert manager.manager.allocate_slots(request, step, delay_cache_blocks=True) is not None
-            started = perf_counter_ns()
+            started = now()
             manager.manager.cache_blocks(request, end)
-            taken += perf_counter_ns() - started
+            taken += since(started)
             request.num_computed_tokens = end
             manager._drain()
         manager.finish(request)
@@ -224,9 +223,9 @@ def _evict(size: int) -> Measure:
         pool.get_new_blocks(1)
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         taken = pool.get_new_blocks(1)
-        nanoseconds = perf_counter_ns() - started
+        nanoseconds = since(started)
         assert len(taken) == 1
         return nanoseconds
 
@@ -271,14 +270,14 @@ def decode(size: int) -> Measure:
     kept = manager.manager
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         kept.new_step_starts()
         for request in requests:
             assert kept.allocate_slots(request, 1) is not None
         for request in requests:
             request.num_computed_tokens += 1
             request.append_output_token_ids(5)
-        taken = perf_counter_ns() - started
+        taken = since(started)
         manager._drain()
         return taken
 
@@ -290,9 +289,9 @@ def decode_schedule(size: int) -> Measure:
     manager, _ = _decoding(size, 256)
 
     def once() -> int:
-        started = perf_counter_ns()
+        started = now()
         _step(manager)
-        return perf_counter_ns() - started
+        return since(started)
 
     return once
 
@@ -310,7 +309,7 @@ def memory(size: int) -> Measure:
 
 
 def tail(size: int) -> Measure:
-    """1,000 times, by the thread's own time: look a context up, touch and free its blocks.
+    """1,000 times: look a context up, touch and free its blocks.
 
     Each fourth time a context is published, which evicts another and is not timed.
     """
@@ -325,14 +324,14 @@ def tail(size: int) -> Measure:
         taken: list[float] = []
         for turn in range(1000):
             request = manager.request([*leaf(chance.randrange(size)), 1])
-            started = thread_time_ns()
+            started = now()
             blocks, _, _ = manager.manager.get_computed_blocks(request)
             blocks.get_block_ids()
             for group in blocks.blocks:
                 manager.pool.touch(group)
             for group in blocks.blocks:
                 manager.pool.free_blocks(reversed(group))
-            taken.append(thread_time_ns() - started)
+            taken.append(since(started))
             if turn % 4 == 0:
                 manager.leaf(next(numbers))
         return taken
