@@ -176,6 +176,7 @@ class _Checker:
         while len(heard) < missing and request not in self.ended and len(self.ahead) < LOOKAHEAD:
             if not self._read_ahead():
                 break
+        self.provenance += missing
         told = tuple(heard[:missing])
         del heard[: len(told)]
         if len(told) < missing:

@@ -15,6 +15,7 @@ from milepost.conformance.checking import check_trace
 from milepost.conformance.errors import FormatError
 from milepost.conformance.partial import Chain
 from milepost.spec.payload import make_stream
+from milepost_record.trace import NULL, Trace
 
 from .test_recording import begin, files, hit, prefill
 
@@ -150,21 +151,60 @@ def test_a_long_trace_with_a_fault_at_its_end_names_the_fault_without_the_story(
     assert "the first 1 tokens of r60" in shown
 
 
-def write_a_gigabyte(folder: Path) -> Path:
-    """Record distinct prompts of 2,000 tokens until the file is large enough."""
+def prompts(trace: Trace, number: int) -> None:
+    """Record a hundred distinct prompts of 2,000 tokens."""
+    for one in range(number * 100, (number + 1) * 100):
+        prefill(trace, [*range(one * 2000, (one + 1) * 2000)], one % 9, one % 9)
+
+
+def answers(trace: Trace, number: int) -> None:
+    """Record four requests that go on together for 60 tokens: each step reads all that they hold."""
+    names = [trace.new_request() for _ in range(4)]
+    for place, name in enumerate(names):
+        trace.open(name, trace.digests.tokens([number, place, 3, 4]), [], 0, {})
+        trace.extend(name, 4, "", f',"table":{{"kv":[{place}],"state":{{"live":{place}}}}}')
+    trace.launch(1, [])
+    trace.land(1)
+    for length in range(5, 65):
+        for place, name in enumerate(names):
+            page = length * 4 + place if length % 4 == 1 else NULL
+            trace.go_on(name, length, trace.digests.of_token[number * 65 + length], page)
+        trace.launch(length, [])
+        trace.land(length)
+    for name in names:
+        trace.close(name, "")
+
+
+def test_long_answers_to_short_prompts_are_forgotten_as_prompts_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("milepost.conformance.checking.PROVENANCE_TOKENS", 1000)
+    trace = begin(tmp_path)
+    for number in range(20):
+        answers(trace, number)
+    trace.finish()
+    checked = check_trace(files(tmp_path)[0])
+    assert checked.outcome.code == ""
+    assert sum(len(stream.tokens) for _, stream in checked.outcome.state.streams) < 1500
+
+
+def write_much(folder: Path, record: Callable[[Trace, int], None], size_bytes: int) -> Path:
+    """Record until the file is large enough."""
     trace, number = begin(folder, file_bytes=1 << 40), 0
-    while not (kept := files(folder)) or kept[0].stat().st_size < GIGABYTE:
-        for _ in range(100):
-            number += 1
-            prefill(trace, [*range(number * 2000, (number + 1) * 2000)], number % 9, number % 9)
+    while not (kept := files(folder)) or kept[0].stat().st_size < size_bytes:
+        record(trace, number)
+        number += 1
         trace.digests = type(trace.digests)(b"s")
     trace.finish()
     return files(folder)[0]
 
 
 @pytest.mark.soak
-def test_a_trace_of_a_gigabyte_is_judged_in_512_megabytes(tmp_path: Path) -> None:
-    path = write_a_gigabyte(tmp_path)
+@pytest.mark.parametrize(("record", "size_bytes"), [(prompts, GIGABYTE), (answers, GIGABYTE // 4)])
+def test_a_large_trace_is_judged_in_512_megabytes(
+    record: Callable[[Trace, int], None], size_bytes: int, tmp_path: Path
+) -> None:
+    path = write_much(tmp_path, record, size_bytes)
     limited = [sys.executable, "-m", "milepost.cli.main", "check", str(path)]
     checked = subprocess.Popen(limited, stdout=subprocess.PIPE, text=True, env={**os.environ})
     shown, _ = checked.communicate()
