@@ -28,9 +28,10 @@ def replay_command(file: Path, target: str, record: Path | None) -> int:
     schedule = read_schedule(file)
     if record is not None:
         require_file(record)
-    names = names_for(target or schedule.header.target or "reference")
+    wanted = target or schedule.header.target or "reference"
+    names = names_for(wanted)
     if len(names) > 1:
-        raise UsageError(f"'{target}' stands for {', '.join(names)}: name one")
+        raise UsageError(f"'{wanted}' stands for {', '.join(names)}: name one with --target")
     enter_peer(names[0])
     outcome = replay_schedule(names[0], schedule)
     if record is not None:

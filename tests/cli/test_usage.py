@@ -132,6 +132,13 @@ def test_a_malformed_schedule_is_told_with_its_line(
     assert ended.code == 2 and ended.err.startswith(f"milepost: {message}") and ended.err.count("\n") == 1
 
 
+def test_a_schedule_of_an_engine_with_several_configurations_asks_for_one(milepost: Milepost, folder: Path) -> None:
+    found_on = SHORT.replace('"schedule": 1', '"schedule": 1, "target": "vllm"')
+    ended = milepost("replay", written(folder, "given", found_on))
+    assert ended.code == 2 and ended.err.startswith("milepost: 'vllm' stands for vllm:")
+    assert ended.err.endswith("name one with --target\n")
+
+
 def test_a_damaged_archive_is_told(milepost: Milepost, folder: Path) -> None:
     (folder / "given").write_bytes(gzip.compress(SHORT.encode() * 50)[:90])
     ended = milepost("replay", "given")
