@@ -17,7 +17,7 @@ import random
 import sys
 from pathlib import Path
 
-from comparison import ANCHOR, NAMES, ROWS, Figures, Row, flatness, table, verdict
+from comparison import ANCHOR, NAMES, ROWS, Figures, Row, flatness, slower, table, verdict
 from sides import ROOT, Command, Side, SideError, commands
 
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
@@ -107,10 +107,15 @@ def report(rows: list[Figures], sides: dict[str, Side], rounds: int, seed: int, 
         "What takes longer than a millisecond is timed by the thread's own time, since others use the machine too.",
         "A goal is judged by the median with the collector on.", "",
         *table(rows, list(sides)), "",
-        *(f"- {line}" for line in flatness(rows)), "",
+        "Our cost from the smallest to the largest size:", "", *_list(flatness(rows)), "",
+        "Where a peer takes less:", "", *_list(slower(rows)), "",
         "What is timed:", "", *_sentences(rows, sides), "",
         "Plots: `plots/match.svg`, `plots/evict-state.svg`, `plots/evict-page.svg`, `plots/lease.svg`.", "",
     ]
+
+
+def _list(lines: list[str]) -> list[str]:
+    return [f"- {line}" for line in lines or ["nowhere"]]
 
 
 def _sentences(rows: list[Figures], sides: dict[str, Side]) -> list[str]:

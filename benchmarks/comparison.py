@@ -46,10 +46,10 @@ ROWS = (
     Row("lease", 8, "lease, evictable, release, 8 snapshots deep", repeat=200),
     Row("lease", 64, "the same, 64 snapshots deep", repeat=100),
     Row("lease", 512, "the same, 512 snapshots deep", Goal(5), repeat=100),
-    Row("lease-branched", 512, "the same, another context going on at each of the 512 snapshots", repeat=50),
+    Row("lease-branched", 512, "lease, evictable, release, 512 deep, another context at each snapshot", repeat=50),
     Row("append", 131_072, "append 2,048 tokens at 131,072, as a scheduler does", Goal(0.2, "best"), repeat=10),
     Row("append-index", 131_072, "the same, index work alone", Goal(0.2, "best"), repeat=10),
-    Row("publish", 131_072, "64 publishes along 131,072 tokens, index work alone", Goal(0.2, "best"), repeat=3),
+    Row("publish", 131_072, "64 publishes along 131,072 tokens, index work alone", Goal(0.2, "sglang-rust"), repeat=3),
     Row("evict-state", 1_000, "evict one state, 1,000 leaves"),
     Row("evict-state", 10_000, "evict one state, 10,000 leaves", Goal(10)),
     Row("evict-state", 100_000, "evict one state, 100,000 leaves"),
@@ -181,6 +181,18 @@ def _ratios(figures: Figures) -> list[str]:
     off = figures.ratios(best, collector=False) if figures.off else []
     text = f"{NAMES[best]}: {spread(figures.ratios(best))}"
     return [text, _short(statistics.median(off)) if off else ""]
+
+
+def slower(rows: list[Figures]) -> list[str]:
+    """Name the rows of the table in which a peer is faster, and by how much."""
+    found = []
+    for figures in rows:
+        best = figures.best
+        if figures.row.title and best and OURS in figures.on:
+            ratio = statistics.median(figures.ratios(best))
+            if ratio > 1:
+                found.append(f"{figures.row.title}: {NAMES[best]}, {_short(ratio)} times")
+    return found
 
 
 def flatness(rows: list[Figures]) -> list[str]:

@@ -130,6 +130,13 @@ def test_growth_from_the_smallest_to_the_largest_size_is_said(comparison: Module
     assert comparison.flatness([large, small]) == ["`evict-page`: 1.5 times from 1,000 to 100,000"]
 
 
+def test_rows_in_which_a_peer_is_faster_are_named(comparison: ModuleType) -> None:
+    faster, slower = (comparison.Figures(comparison.Row("lease", 8, title)) for title in ("won", "lost"))
+    faster.on = {"milepost": [[1.0]], "vllm": [[2.0]], "freetoken": [[9.0]]}
+    slower.on = {"milepost": [[3.0]], "vllm": [[2.0]], "freetoken": [[9.0]]}
+    assert comparison.slower([faster, slower]) == ["lost: vLLM, 1.5 times"]
+
+
 def test_only_its_own_section_of_the_results_is_replaced(bench: ModuleType) -> None:
     text = "# Measured\n\n## Judging\n\nold\n\n## Against the peers\n\nstale\n\n## The index\n\nkept\n"
     replaced = bench.replace_section(text, ["## Against the peers", "", "new", ""])
