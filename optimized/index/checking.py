@@ -158,9 +158,9 @@ def _check_counts(index: PrefixIndex, edges: list[Edge], forgotten: list[Edge]) 
     demand(tree.evictable_pages == len(pages) - protected, "unleased pages are counted", tree.evictable_pages)
     demand(tree.protected_snapshots == claimed, "leased snapshots are counted", tree.protected_snapshots)
     demand(tree.evictable_snapshots == len(marks) - claimed, "unleased snapshots are counted", tree.evictable_snapshots)
-    demand(len(set(pages)) == len(pages) and tree.held_pages == set(pages), "each page is held once")
+    demand(len(set(pages)) == len(pages) and tree.held_pages.keys() == set(pages), "each page is held once")
     states = [mark.cell for mark in marks]
-    demand(len(set(states)) == len(states) and tree.held_states == set(states), "each slot is held once")
+    demand(len(set(states)) == len(states) and tree.held_states.keys() == set(states), "each slot is held once")
 
 
 def _ghosts_of(edge: Edge) -> Iterator[int]:

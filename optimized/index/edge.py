@@ -24,6 +24,9 @@ NO_CHILDREN: dict[bytes, Edge] = {}
 NO_MARKS: list[Snapshot] = []
 """What edges without snapshots share. Never written."""
 
+NO_REST = bytearray()
+"""What edges of one page share. Never written."""
+
 NO_READERS: dict[int, int] = {}
 """What edges on which no lease ends share. Never written."""
 
@@ -59,7 +62,7 @@ class Edge:
         self.parent: Edge = parent or self  # a root is its own parent, so that nobody has to ask for None
         self.start = start
         self.first = first
-        self.rest = bytearray(rest)
+        self.rest = bytearray(rest) if rest else NO_REST
         self.cells: array[int] = array("i")
         self.stamps: array[int] = array("q")
         self.children = NO_CHILDREN
@@ -82,6 +85,13 @@ class Edge:
     def marked(self) -> bool:
         """Whether a snapshot stands on this edge or below."""
         return bool(self.marks) or self.marked_children > 0
+
+    def lengthen(self, run: bytes | bytearray) -> None:
+        """Add the tokens of further pages."""
+        if self.rest is NO_REST:
+            self.rest = bytearray(run)
+        else:
+            self.rest += run
 
     def common_pages(self, run: bytes, at: int, skipped: int, pages: int) -> int:
         """Return how many pages of run[at:] and of this edge behind `skipped` are the same, at most `pages`.

@@ -139,7 +139,8 @@ class PrefixIndex:
             edge = holder(lease.edge, lease.end)
             if lease.epoch != self.epoch:
                 freed = self.tree.abandon(edge, lease.end)
-                self.tree.held_pages.difference_update(freed)
+                for cell in freed:
+                    del self.tree.held_pages[cell]
                 given_up = [(FULL, cell) for cell in freed]
             else:
                 self.tree.leave(edge, lease.end)
@@ -151,7 +152,7 @@ class PrefixIndex:
         snapshot, lease.snapshot = lease.snapshot, None
         if snapshot is None or not self.tree.release_snapshot(snapshot):
             return []
-        self.tree.held_states.discard(snapshot.cell)
+        del self.tree.held_states[snapshot.cell]
         return [(RECURRENT, snapshot.cell)]
 
     def must_be_leased(self, lease: Lease) -> None:
@@ -208,7 +209,7 @@ class PrefixIndex:
             raise BadCell(f"a page cell is an integer from 0 to 2**31 - 1: {error}") from None
         if new and min(new) < 0:
             raise BadCell(f"a page cell is an integer from 0 to 2**31 - 1, not {min(new)}")
-        if len(set(new)) != len(new) or not self.tree.held_pages.isdisjoint(new):
+        if len(set(new)) != len(new) or not self.tree.held_pages.keys().isdisjoint(new):
             raise CellInUse("a page is held already, or was given twice")
         return Offer(run, first * size, new, adopt)
 
@@ -220,7 +221,7 @@ class PrefixIndex:
             cells = set(states.values())
         except TypeError as error:
             raise BadCell(f"a state cell can be a key: {error}") from None
-        if len(cells) != len(states) or not self.tree.held_states.isdisjoint(cells):
+        if len(cells) != len(states) or not self.tree.held_states.keys().isdisjoint(cells):
             raise CellInUse("a slot is held already, or was given twice")
 
     def _donate(self, lease: Lease, offer: Offer, n: int, cell: Hashable, published: Published) -> None:

@@ -77,7 +77,7 @@ def donate(tree: Tree, lease: Lease, offer: Offer, end: int, cell: Hashable) -> 
     if edge.snapshot_at(end):
         return "taken"
     tree.add_mark(edge, end, cell)
-    tree.held_states.add(cell)
+    tree.held_states[cell] = None
     if tree.log is not None:
         page = edge.cells[end - edge.start - 1]
         tree.log.append(StateStored(lease.namespace, end * lease.index.page_size, cell, page))

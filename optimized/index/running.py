@@ -97,7 +97,7 @@ class Running:
             self.index.must_be_leased(lease)
         if min(cells) < 0:
             raise BadCell(f"row {full[cells.index(min(cells))]} fills a page that has no cell")
-        if len(set(cells)) != len(cells) or not self.index.tree.held_pages.isdisjoint(cells):
+        if len(set(cells)) != len(cells) or not self.index.tree.held_pages.keys().isdisjoint(cells):
             raise CellInUse("a page is held already, or was given twice")
 
     def _publish(self, row: int, adopt: bool, appended: Appended) -> None:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 
 from milepost.optimized.index.answers import FULL, RECURRENT, Event, GivenUp, Removed
-from milepost.optimized.index.edge import NO_CHILDREN, NO_MARKS, NO_READERS, NOWHERE, Edge, Root, Snapshot
+from milepost.optimized.index.edge import NO_CHILDREN, NO_MARKS, NO_READERS, NO_REST, NOWHERE, Edge, Root, Snapshot
 from milepost.optimized.index.ledger import Ledger
 from milepost.optimized.index.packing import TOKEN_BYTES
 from milepost.spec.policies import EvictionPolicy
@@ -26,8 +26,9 @@ class Tree(Ledger):
         self.roots: dict[Hashable, Root] = {}
         self.ghost_limit = ghosts
         self.ghosts: OrderedDict[int, Edge] = OrderedDict()
-        self.held_pages: set[int] = set()
-        self.held_states: set[Hashable] = set()
+        # Dictionaries without values: a set of that many takes up to three times as much.
+        self.held_pages: dict[int, None] = {}
+        self.held_states: dict[Hashable, None] = {}
         self.log: list[Event] | None = [] if listened else None
 
     def root(self, namespace: Hashable) -> Root:
@@ -49,7 +50,7 @@ class Tree(Ledger):
             else:
                 parent.children[edge.first] = edge
         else:
-            edge.rest += run
+            edge.lengthen(run)
         edge.stamps.extend(range(self.clock + 1, self.clock + 1 + len(cells)))
         self.clock += len(cells)
         self._put_cells(edge, cells)
@@ -69,7 +70,7 @@ class Tree(Ledger):
             self.requeue(edge.parent)
         edge.cells.extend(cells)
         edge.version = self.generation
-        self.held_pages.update(cells)
+        self.held_pages.update(dict.fromkeys(cells))
         self.evictable_pages += len(cells)
         self.requeue(edge)
 
@@ -106,8 +107,8 @@ class Tree(Ledger):
         (lower,) = upper.children.values()
         self.page_queue.place(upper, upper.rank, 0)
         upper.parent.children[upper.first] = lower
-        upper.rest += lower.first
-        upper.rest += lower.rest
+        upper.lengthen(lower.first)
+        upper.lengthen(lower.rest)
         upper.cells.extend(lower.cells)
         upper.stamps.extend(lower.stamps)
         lower.first, lower.rest, lower.cells, lower.stamps = upper.first, upper.rest, upper.cells, upper.stamps
@@ -136,7 +137,7 @@ class Tree(Ledger):
         cell, end = edge.cells.pop(), edge.live_end + 1
         snapshot = edge.snapshot_at(end)
         self.evictable_pages -= 1
-        self.held_pages.discard(cell)
+        del self.held_pages[cell]
         edge.version = self.generation
         given_up: GivenUp = [(FULL, cell)]
         self.note_removed(given_up)
@@ -155,7 +156,7 @@ class Tree(Ledger):
     def evict_snapshot(self, snapshot: Snapshot) -> GivenUp:
         """Evict an unleased snapshot; its pages stay."""
         self.remove_mark(snapshot)
-        self.held_states.discard(snapshot.cell)
+        del self.held_states[snapshot.cell]
         given_up: GivenUp = [(RECURRENT, snapshot.cell)]
         self.note_removed(given_up)
         return given_up
@@ -204,15 +205,17 @@ class Tree(Ledger):
         self.ghosts.clear()
         self.page_queue.clear()
         self.snapshot_queue.clear()
-        self.held_pages.difference_update(cell for _, cell in pages)
-        self.held_states.difference_update(cell for _, cell in states)
+        for _, page in pages:
+            del self.held_pages[page]
+        for _, state in states:
+            del self.held_states[state]
         self.evictable_pages = self.evictable_snapshots = 0
         return states + pages
 
     def _cut_down(self, edge: Edge) -> None:
         """Leave an edge nothing but the leased cells and who leases them; no child is named, so that all else goes."""
         del edge.cells[edge.protected :]
-        edge.rest, edge.stamps = bytearray(), array("q")
+        edge.rest, edge.stamps = NO_REST, array("q")
         edge.children, edge.marks = NO_CHILDREN, NO_MARKS
         edge.live_children = edge.marked_children = edge.queued = 0
         edge.version = self.generation

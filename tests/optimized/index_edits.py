@@ -121,7 +121,7 @@ EDITS = (
     Edit("a leased tip can be evicted", Ledger, Ledger.requeue, "edge.protected == live", "not live"),
     Edit("an evicted page is kept", Tree, Tree.evict_page, "edge.cells.pop()", "edge.cells[-1]"),
     Edit("a snapshot outlives its page", Tree, Tree.evict_page, "if snapshot:", "if False:"),
-    Edit("an evicted page stays held", Tree, Tree.evict_page, "self.held_pages.discard(cell)", "pass"),
+    Edit("an evicted page stays held", Tree, Tree.evict_page, "del self.held_pages[cell]", "pass"),
     Edit("one ghost too many", Tree, Tree.evict_page,
          "len(self.ghosts) > self.ghost_limit", "len(self.ghosts) > self.ghost_limit + 1"),
     Edit("the newest ghost is forgotten first", Tree, Tree._forget_oldest_ghost, "last=False", "last=True"),
