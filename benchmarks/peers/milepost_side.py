@@ -68,23 +68,16 @@ class Tree:
 def match(size: int) -> Measure:
     """index.match of bytes that the request holds; the answer has the page ids as an array."""
     tree = Tree()
-    ids = tree.conversation(size) + packed([1])
-    find = tree.index.match
-
-    def once() -> int:
-        started = now()
-        cells = find(ids).cells
-        taken = since(started)
-        assert len(cells) == size // PAGE
-        return taken
-
-    return once
+    return _matched(tree, tree.conversation(size) + packed([1]), size)
 
 
 def first_match(size: int) -> Measure:
     """The same from a list of ints: packed into bytes, matched."""
     tree = Tree()
-    ids = [*np.frombuffer(tree.conversation(size), np.int32).tolist(), 1]
+    return _matched(tree, [*np.frombuffer(tree.conversation(size), np.int32).tolist(), 1], size)
+
+
+def _matched(tree: Tree, ids: bytes | list[int], size: int) -> Measure:
     find = tree.index.match
 
     def once() -> int:

@@ -109,16 +109,20 @@ def first_match(size: int) -> Measure:
     return once
 
 
+def _queue(tree: Tree, ids: Any, size: int) -> list[Any]:
+    return [
+        tree.engine.new_request(f"w{number}", (*ids, *tokens(PAGE, 5000 + number)), None, None)
+        for number in range(size)
+    ]
+
+
 def waiting(size: int) -> Measure:
     """SchedulePolicy("lpm").calc_priority of a waiting queue, each request with 131,072 cached tokens and 64 more."""
     length = 131_072
     tree = Tree(2 * length + 8192, 256)
     ids = tree.conversation(length)
     policy = tree.engine.m.schedule_policy.SchedulePolicy("lpm", tree.cache, False, False, False)
-    queue = [
-        tree.engine.new_request(f"w{number}", (*ids, *tokens(PAGE, 5000 + number)), None, None)
-        for number in range(size)
-    ]
+    queue = _queue(tree, ids, size)
 
     def once() -> int:
         started = now()
@@ -137,10 +141,7 @@ def waiting_changed(size: int) -> Measure:
     tree.leaves(500)
     ids = tree.conversation(length)
     policy = tree.engine.m.schedule_policy.SchedulePolicy("lpm", tree.cache, False, False, False)
-    queue = [
-        tree.engine.new_request(f"w{number}", (*ids, *tokens(PAGE, 5000 + number)), None, None)
-        for number in range(size)
-    ]
+    queue = _queue(tree, ids, size)
     numbers, parameters = count(500), tree.base.EvictParams(mamba_num=1)
     policy.calc_priority(queue)
 
