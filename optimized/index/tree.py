@@ -27,7 +27,7 @@ class Tree(Ledger):
         self.ghost_limit = ghosts
         self.ghosts: OrderedDict[int, Edge] = OrderedDict()
         # Dictionaries without values: a set of that many takes up to three times as much.
-        self.held_pages: dict[int, None] = {}
+        self.held_pages: dict[Hashable, None] = {}
         self.held_states: dict[Hashable, None] = {}
         self.log: list[Event] | None = [] if listened else None
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from subscriber import Subscriber  # type: ignore[import-not-found]  # found beside this program when it runs
+
 import milepost_record
 from milepost.conformance.adapters.sglang_engine import Engine, Settings, _Quiet
 from milepost.conformance.adapters.sglang_modules import modules
@@ -25,20 +27,6 @@ SIZES = {"core": "python", "strategy": "extra_buffer", "page": 1, "overlap": Tru
 """`budget` are the tokens of a pass; SGLang keeps room for a share `ratio` of the answers, `answer` tokens at most.
 A `story` is the name of one of STORIES and its numbers; without it a seeded user asks."""
 STOP = 9
-
-
-class Subscriber:
-    """Takes the place of SGLang's publisher; each batch goes through its own encoding, and is decoded untyped."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def publish(self, batch: Any) -> None:
-        import msgspec
-
-        received = msgspec.msgpack.decode(msgspec.msgpack.encode(batch))
-        with open(self.path, "ab") as file:
-            file.write(msgspec.json.encode(received) + b"\n")
 
 
 def listen(loop: Any, path: str) -> None:

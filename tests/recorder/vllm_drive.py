@@ -10,6 +10,8 @@ import random
 from collections import deque
 from typing import Any
 
+from subscriber import Subscriber  # type: ignore[import-not-found]  # found beside this program when it runs
+
 import milepost_record
 from milepost.conformance.adapters.vllm_engine import Settings, build_scheduler, make_request
 from milepost.conformance.adapters.vllm_loader import load
@@ -28,20 +30,6 @@ def offer_the_first_state_always(scheduler: Any) -> None:
         return blocks, length, junction
 
     manager.get_computed_blocks = edited
-
-
-class Subscriber:
-    """Takes the place of vLLM's publisher; each batch goes through vLLM's own encoding, and is decoded untyped."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def publish(self, batch: Any) -> None:
-        import msgspec
-
-        received = msgspec.msgpack.decode(msgspec.msgpack.encode(batch))
-        with open(self.path, "ab") as file:
-            file.write(msgspec.json.encode(received) + b"\n")
 
 
 def listen(scheduler: Any, path: str) -> None:
