@@ -174,7 +174,7 @@ def _windowed(sizes: Configuration, window: int, pages: int, recurrent: bool = T
 
 _WINDOW1 = (
     _windowed(_PAGE1[0], 5, 40), _windowed(_PAGE1[0], 9, 24), _windowed(_PAGE1[1], 6, 48), _windowed(_PAGE1[1], 20, 60),
-    _windowed(_PAGE1[2], 4, 24), _windowed(_PAGE1[3], 33, 200),
+    _windowed(_PAGE1[0], 2, 20), _windowed(_PAGE1[3], 33, 200),
 )
 _WINDOW16 = (
     _windowed(_PAGE16[0], 5, 8), _windowed(_PAGE16[0], 17, 12), _windowed(_PAGE16[1], 24, 10),

@@ -331,7 +331,7 @@ class SGLang:
             # An abort of a running request waits for the result that is processed next (scheduler.py:5675).
             engine.abort_later(one)
             claim.closing = True
-            return Landing(self._changed(), self._phases())
+            return Landing({request: self.reported[request], **self._changed()}, self._phases())
         self._release(claim, keep)
         return Landing({**self._changed(), request: self.gone}, self._phases())
 
