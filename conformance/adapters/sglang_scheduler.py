@@ -81,8 +81,9 @@ def engine_sizes(settings: Settings, configuration: Configuration) -> Sizes:
     page = settings.page
     tokens = max(configuration.pools.get("kv", 12) * configuration.page_size, 4 * settings.grid)
     pages = -(-tokens // page)
+    asked = configuration.pools.get("window", configuration.pools.get("kv", 12)) * configuration.page_size
     spanned = -(-settings.reach // page) + 1
-    window_pages = max(configuration.pools.get("window", pages), 2 * spanned + 1) if settings.window else 0
+    window_pages = max(-(-asked // page), 2 * spanned + 1) if settings.window else 0
     if not settings.recurrent:
         return Sizes(pages, 0, configuration.max_live, window_pages)
     each = settings.slots_each
