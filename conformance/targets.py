@@ -172,6 +172,10 @@ SHIPPED: tuple[Shipped, ...] = (
         "vLLM: states written out inside a prefill, with and without a unit", "vllm",
     ),
     Shipped(
+        "vllm:full+state+draft", "milepost.conformance.adapters.vllm", "make_full_state_draft",
+        "vLLM: full attention and recurrent states, with a state for each draft position", "vllm",
+    ),
+    Shipped(
         "vllm:window", "milepost.conformance.adapters.vllm", "make_window",
         "vLLM: a third group with a sliding window and a smaller block", "vllm",
     ),
