@@ -50,6 +50,15 @@ _POOL = "freetoken.kvcache.linear_state_pool:LinearStatePool"
 _LINEAR = "freetoken.attention.linear"
 _SCHEDULER = "freetoken.scheduler.scheduler"
 
+WINDOW = "freetoken:window"
+_WINDOW_TREE = "freetoken.kvcache.swa_radix_cache:SWARadixCache"
+_WINDOW_POOL = "freetoken.kvcache.hybrid_swa_pool:HybridSWAKVCache"
+
+
+def _in_window(codes: tuple[str, ...], owner: str, function: str, *pieces: tuple[str, str]) -> Break:
+    return Break(codes, (Edit(owner, function, pieces),), WINDOW)
+
+
 BREAKS: dict[str, Break] = {
     "snapshot_not_locked_on_a_hit": Break(
         ("evicted-while-leased",),
@@ -124,9 +133,73 @@ BREAKS: dict[str, Break] = {
 }
 
 
-WINDOW = "freetoken:window"
-_WINDOW_TREE = "freetoken.kvcache.swa_radix_cache:SWARadixCache"
-_WINDOW_POOL = "freetoken.kvcache.hybrid_swa_pool:HybridSWAKVCache"
+WINDOW_BREAKS: dict[str, Break] = {
+    "window_locked_at_its_end": _in_window(
+        ("evicted-while-leased", "window-gap", "double-grant"), _WINDOW_TREE, "inc_lock",
+        ("if swa_locked < self.sliding_window_size", "if swa_locked < 1"),
+        ("if swa_locked >= self.sliding_window_size", "if swa_locked >= 1"),
+    ),
+    "tombstone_handed_out": _in_window(
+        ("window-gap",), _WINDOW_TREE, "match_prefix", ("match_since_tomb = 0\n", "pass\n"),
+    ),
+    # One token less than FreeToken asks for is still enough: the window counts the query's own.
+    "window_two_tokens_short": _in_window(
+        ("window-gap",), _WINDOW_TREE, "match_prefix",
+        ("if match_since_tomb >= self.sliding_window_size:\n        best_value_len",
+         "if match_since_tomb >= self.sliding_window_size - 2:\n        best_value_len"),
+    ),
+    "decode_frees_inside_its_window": _in_window(
+        ("window-gap",), _MANAGER, "maybe_free_swa_out_of_window",
+        ("- window - self.page_size", "- window + 2"),
+    ),
+    "prefill_frees_inside_its_window": _in_window(
+        ("window-gap",), _MANAGER, "free_swa_out_of_window_extend",
+        ("- window - self.page_size", "- window + 2"),
+    ),
+    "prefill_frees_what_it_shares": _in_window(
+        ("window-gap", "evicted-while-leased", "double-grant", "stale-kv", "crash"), _MANAGER,
+        "free_swa_out_of_window_extend",
+        ("floor = req.cache_handle.cached_len", "floor = 0"),
+    ),
+    "revived_with_the_old_cells": _in_window(
+        ("window-gap",), _WINDOW_TREE, "insert",
+        ("freed.append(child.value)\n                    child.set_key_value(child._key, seg_kv.clone())",
+         "freed.append(seg_kv.clone())"),
+    ),
+    "revived_under_its_reader": _in_window(
+        ("double-grant", "evicted-while-leased", "stale-kv", "write-to-published"), _WINDOW_TREE, "insert",
+        ("if child.ref_count > 0:", "if False:"),
+    ),
+    "window_cell_freed_twice": _in_window(
+        ("double-grant", "evicted-while-leased", "stale-kv", "write-to-published"), _WINDOW_POOL, "free_swa",
+        ("self.full_to_swa_index_mapping[fi] = 0", "pass"),
+    ),
+    "window_evicted_under_its_lease": _in_window(
+        ("evicted-while-leased", "window-gap", "double-grant", "crash"), _WINDOW_TREE, "evict_swa",
+        ("self._swa_nodes() if n.swa_ref_count == 0", "self._swa_nodes()"),
+        ("node.swa_tombstone or node.swa_ref_count != 0", "node.swa_tombstone"),
+    ),
+    "commit_forgets_what_slid_out": _in_window(
+        ("window-gap",), _MANAGER, "_cache_req_swa",
+        ("swa_evicted_seqlen=req.swa_evicted_seqlen", "swa_evicted_seqlen=0"),
+    ),
+    "row_not_repointed_to_the_tree": _in_window(
+        ("double-grant", "window-gap", "stale-kv"), _MANAGER, "_cache_req_swa",
+        ("if m.cached_len > 0:", "if False:"),
+    ),
+    "evicted_pages_keep_their_window": _in_window(
+        ("leak", "crash"), _MANAGER, "_evict", ("self._free_swa(ev.swa_indices)", "pass"),
+    ),
+    "window_of_others_unlocked": _in_window(
+        ("evicted-while-leased", "window-gap", "double-grant", "crash"), _MANAGER, "unlock",
+        ("self.prefix_cache.dec_lock(handle.node, handle.swa_uuid)", "self.prefix_cache.dec_lock(handle.node, None)"),
+    ),
+    "finish_trims_a_locked_window": _in_window(
+        ("window-gap", "evicted-while-leased", "double-grant", "crash"), _WINDOW_TREE, "trim_head_swa",
+        ("and child.swa_ref_count == 0 and", "and"),
+    ),
+}
+BREAKS |= WINDOW_BREAKS
 
 REPAIRS: tuple[Edit, ...] = (
     # Finding 1: nothing is committed that could not be read back, up to its end, through what others have locked.
