@@ -176,6 +176,10 @@ _WINDOW1 = (
     _windowed(_PAGE1[0], 5, 40), _windowed(_PAGE1[0], 9, 24), _windowed(_PAGE1[1], 6, 48), _windowed(_PAGE1[1], 20, 60),
     _windowed(_PAGE1[0], 2, 20), _windowed(_PAGE1[3], 33, 200),
 )
+_RELEASED = (
+    _windowed(_PAGE1[0], 6, 16), _windowed(_PAGE1[0], 9, 22), _windowed(_PAGE1[1], 6, 20), _windowed(_PAGE1[1], 9, 24),
+    _windowed(_PAGE1[1], 12, 28),
+)
 _WINDOW16 = (
     _windowed(_PAGE16[0], 5, 8), _windowed(_PAGE16[0], 17, 12), _windowed(_PAGE16[1], 24, 10),
     _windowed(_PAGE16[1], 40, 14), _windowed(_PAGE16[2], 33, 24),
@@ -186,14 +190,17 @@ _ONLY1 = tuple(_windowed(_PAGE1[index], window, pages, False) for index, window,
 _ONLY16 = tuple(_windowed(_PAGE16[index], window, pages, False) for index, window, pages in (
     (0, 5, 8), (0, 17, 12), (1, 24, 10), (1, 40, 14), (2, 33, 24),
 ))
-"""Windows below, at and above a page, most of them no multiples of one, in pools for all tokens and for fewer."""
+"""Windows below, at and above a page, most of them no multiples of one, in pools for all tokens and for fewer.
+
+A lock that is released early matters only where others want the pages at once.
+"""
 
 SIZES = {
     f"sglang:{core}{variant}": sizes
     for core in ("rust", "python")
     for variant, sizes in (
         ("", _PAGE1), ("-no-buffer", _PAGE1), ("-page16", _PAGE16), ("-page64", _PAGE64), ("-mixed", _PAGE1),
-        ("-mixed16", _PAGE16), ("-window", _WINDOW1), ("-window16", _WINDOW16), ("-window-released", _WINDOW1),
+        ("-mixed16", _PAGE16), ("-window", _WINDOW1), ("-window16", _WINDOW16), ("-window-released", _RELEASED),
         ("-window-only", _ONLY1), ("-window-only16", _ONLY16),
     )
 }

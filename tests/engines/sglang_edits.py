@@ -1,7 +1,7 @@
 """Illegal edits of SGLang's code, made in memory: each must be noticed by the laws.
 
-`sglang_edits:NAME` is a target, SGLang's Python core with that edit. Run as a script in SGLang's environment, this
-tries each edit in turn and prints how it was noticed as a JSON line.
+`sglang_edits:NAME` is a target, SGLang with that edit in its Python core or around it. Run as a script in SGLang's
+environment, this tries each edit in turn and prints how it was noticed as a JSON line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from milepost.conformance.adapters import sglang
 from milepost.conformance.adapters.sglang_modules import modules
-from milepost.conformance.targets import Make, Target
+from milepost.conformance.targets import Make, Target, resolve
 from milepost.conformance.worker import Bench, task_generate
 from milepost.spec.capabilities import Configuration
 from milepost.spec.seam import Adapter
@@ -29,7 +29,7 @@ from milepost.spec.seam import Adapter
 class Edit:
     """A piece of one function's source and what replaces it; `owner` is `module:Class`, or a module.
 
-    `codes` are those that it may be noticed as: which comes first depends on the schedule.
+    `codes` are those that it may be noticed as: which comes first depends on the schedule. `target` is where it shows.
     """
 
     owner: str
@@ -37,7 +37,7 @@ class Edit:
     before: str
     after: str
     codes: tuple[str, ...]
-    page: int = 1
+    target: str = "sglang:python"
 
 
 _CACHE = "sglang.srt.mem_cache.unified_cache.components.mamba:MambaComponent"
@@ -46,6 +46,9 @@ _STATES = "sglang.srt.mem_cache.memory_pool:MambaPool"
 _ROWS = "sglang.srt.mem_cache.memory_pool:HybridReqToTokenPool"
 _BATCH = "sglang.srt.managers.schedule_batch:ScheduleBatch"
 _KEY = "sglang.srt.mem_cache.radix_cache:RadixKey"
+_WINDOW = "sglang.srt.mem_cache.unified_cache.components.swa:SWAComponent"
+_PEERS = "sglang.srt.mem_cache.allocator.swa:SWATokenToKVPoolAllocator"
+_WITH_WINDOW = "sglang:python-window"
 
 EDITS: dict[str, Edit] = {
     "snapshot_moved_by_a_split": Edit(
@@ -83,6 +86,46 @@ EDITS: dict[str, Edit] = {
     "namespace_left_out_of_the_key": Edit(
         _KEY, "child_key_at", "if self.extra_key is None else", "if True else",
         ("cross-namespace", "crash"),
+    ),
+    "window_not_asked_for_at_a_match": Edit(
+        _WINDOW, "create_match_validator",
+        'return state["len"] >= sliding_window_size', "return True",
+        ("window-gap",), _WITH_WINDOW,
+    ),
+    "window_locked_at_its_end_only": Edit(
+        _WINDOW, "acquire_component_lock",
+        "sliding_window_size = self.sliding_window_size", "sliding_window_size = 1",
+        ("window-gap",), _WITH_WINDOW,
+    ),
+    "window_freed_a_page_early": Edit(
+        "sglang.srt.mem_cache.common", "free_swa_out_of_window_slots",
+        "evict_threshold = pre_len - ceil_align(", "evict_threshold = pre_len + page_size - ceil_align(",
+        ("window-gap",), _WITH_WINDOW,
+    ),
+    "freed_part_of_a_window_published": Edit(
+        _WINDOW, "_clip_to_window",
+        "live_start = max(start, window_start)", "live_start = start",
+        ("window-gap", "crash"), _WITH_WINDOW,
+    ),
+    "recovered_window_not_mapped": Edit(
+        _WINDOW, "_set_swa",
+        "allocator.set_full_to_swa_mapping(kept_full, swa_value)", "pass",
+        ("window-gap", "crash"), _WITH_WINDOW,
+    ),
+    "freed_window_page_still_mapped": Edit(
+        _PEERS, "_free_swa_pages_none_cuda",
+        "self.clear_full_to_swa_mapping(mapping_indices)", "pass",
+        ("double-grant", "evicted-while-leased", "write-to-published", "stale-kv", "crash"), _WITH_WINDOW,
+    ),
+    "freed_window_pages_freed_again": Edit(
+        "sglang.srt.mem_cache.base_prefix_cache:BasePrefixCache", "free_kv_row",
+        "swa_evicted_seqlen=kv.get_evicted_seqlen(ComponentType.SWA)", "swa_evicted_seqlen=0",
+        ("window-gap", "double-grant", "crash"), _WITH_WINDOW,
+    ),
+    "window_lock_released_inside_the_window": Edit(
+        _BATCH, "maybe_evict_swa",
+        "req.decode_batch_idx >= retain_window", "req.decode_batch_idx >= 0",
+        ("window-gap",), "sglang:python-window-released",
     ),
 }
 
@@ -122,9 +165,14 @@ def __getattr__(name: str) -> Make:
         if name not in _lasting:
             _lasting[name] = broken(name)
             _lasting[name].__enter__()
-        return sglang.make_python(configuration)
+        return _maker(name)(configuration)
 
     return make
+
+
+def _maker(name: str) -> Make:
+    """Return the `make` of the target that an edit shows in."""
+    return resolve(EDITS[name].target).make
 
 
 _lasting: dict[str, Any] = {}
@@ -137,11 +185,11 @@ def first_codes(name: str, schedules: int, seed: int) -> tuple[Counter[str], int
     """
 
     def make(configuration: Configuration) -> Adapter:
-        adapter: Any = sglang.make_python(configuration)
+        adapter: Any = _maker(name)(configuration)
         adapter.capabilities = replace(adapter.capabilities, promises=())
         return adapter  # type: ignore[no-any-return]  # an SGLang
 
-    bench = Bench(Target(name, make, SMALL))
+    bench = Bench(Target(name, make, small_sizes(EDITS[name].target)))
     codes: Counter[str] = Counter()
     with broken(name):
         for ran, done in enumerate(task_generate(bench, seed, range(schedules), 40), 1):
@@ -151,8 +199,9 @@ def first_codes(name: str, schedules: int, seed: int) -> tuple[Counter[str], int
     return codes, schedules
 
 
-SMALL = tuple(one for one in sglang.SIZES["sglang:python"] if one.chunk_size == 8)
-"""Without the chunk of 2 tokens, at which the engine as shipped fails by itself (docs/findings/sglang.md)."""
+def small_sizes(target: str) -> tuple[Configuration, ...]:
+    """Return sizes without the chunk of 2 tokens, at which the engine as shipped fails (docs/findings/sglang.md)."""
+    return tuple(one for one in sglang.SIZES[target] if one.chunk_size == 8)
 
 
 def main() -> None:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
+from functools import cache
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from milepost.conformance.adapters.sglang_settings import Settings
 from milepost.conformance.errors import AdapterError, UsageError
 from milepost.conformance.targets import SHIPPED, peer_python
 from milepost.spec.capabilities import Configuration
+from milepost.spec.words import GroupKind
 
 from .sglang_edits import EDITS
 
@@ -29,11 +33,15 @@ PEER = peer_python("sglang")
 SECONDS = 600
 needs_peer = pytest.mark.skipif(PEER is None, reason="SGLang is not installed beside the kit: run `make peers`")
 
-WANTED = ("hits", "restores", "re-granted-cells", "landings-after-aborts", "grants-after-abort", "drains-compared")
+WANTED = ("hits", "re-granted-cells", "landings-after-aborts", "grants-after-abort", "drains-compared")
+WANTED_BY_PROFILE = {"hybrid": ("restores",), "window": ("window-hits", "slid-out-pages", "revived-pages")}
 """What a short campaign must have reached, besides what its profile asks for."""
 
 SOUND = [name for name in sglang.SIZES if "mixed" not in name and name not in ("sglang:rust", "sglang:python")]
 """Configurations in which no finding shows within a short campaign."""
+
+SHORTER = ("sglang:rust-window", "sglang:python-window", "sglang:rust-window16", "sglang:rust-window-only")
+LONGER = [name for name in SOUND if "window" in name and name not in SHORTER]
 
 FAULTY = {
     "first-decode-step-on-a-boundary": ("sglang:rust", "sglang:python"),
@@ -57,19 +65,42 @@ def report_of(folder: Path) -> dict[str, Any]:
     return report
 
 
+@cache
+def short_campaign(name: str) -> dict[str, Any]:
+    """Run 60 schedules and the corpus on a target, once in a session; return the report."""
+    with TemporaryDirectory() as folder:
+        milepost("run", name, "--schedules", "60", "--report", folder)
+        return report_of(Path(folder))
+
+
+def reached(report: dict[str, Any]) -> dict[str, int]:
+    return {mark["name"]: mark["count"] for mark in report["marks"]}
+
+
 @needs_peer
-@pytest.mark.parametrize("name", SOUND)
-def test_a_short_campaign_finds_no_fault(name: str, tmp_path: Path) -> None:
-    run = milepost("run", name, "--schedules", "60", "--report", str(tmp_path))
-    report = report_of(tmp_path)
-    assert report["faults"] == [], run.stdout
-    reached = {mark["name"]: mark["count"] for mark in report["marks"]}
-    assert [mark for mark in WANTED if not reached.get(mark)] == []
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.soak] if one in LONGER else []) for one in SOUND]
+)
+def test_a_short_campaign_finds_no_fault(name: str) -> None:
+    report = short_campaign(name)
+    assert report["faults"] == []
+    parts = report["header"]["profile"].split("-")
+    wanted = (*WANTED, *(mark for part in parts for mark in WANTED_BY_PROFILE.get(part, ())))
+    assert [mark for mark in wanted if not reached(report).get(mark)] == []
     assert {one["result"] for one in report["promises"]} == {"kept"}
     header = report["header"]
     assert (header["engine"], header["version"]) == ("SGLang", sglang.WRITTEN_FOR)
     assert header["fidelity"]["level"] == "imported"
     assert any("GPU packages" in one for one in header["fidelity"]["faked"])
+
+
+@needs_peer
+@pytest.mark.parametrize("variant", [
+    "window", *(pytest.param(one, marks=pytest.mark.soak) for one in ("window16", "window-only", "window-only16"))
+])
+def test_both_cores_reach_the_same_with_a_window(variant: str) -> None:
+    compiled, plain = (short_campaign(f"sglang:{core}-{variant}") for core in ("rust", "python"))
+    assert reached(compiled) == reached(plain)
 
 
 @needs_peer
@@ -113,9 +144,15 @@ def test_every_shipped_size_is_one_that_the_engine_takes_as_it_is() -> None:
     for name, sizes in sglang.SIZES.items():
         strategy = "no_buffer" if "no-buffer" in name else "extra_buffer"
         for one in sizes:
-            settings = Settings("rust", strategy, one.page_size, strategy != "no_buffer", False, one.chunk_size)
+            windows = [group.window for group in one.groups if group.kind is GroupKind.WINDOW]
+            assert bool(windows) == ("window" in name)
+            settings = Settings(
+                "rust", strategy, one.page_size, strategy != "no_buffer", chunk=one.chunk_size,
+                window=max(windows, default=0), recurrent="only" not in name,
+            )
             built = engine_sizes(settings, one)
-            assert (built.pages, built.slots) == (one.pools["kv"], one.pools["state"])
+            pools = [one.pools.get(pool, 0) for pool in ("kv", "window", "state")]
+            assert [built.pages, built.window_pages, built.slots] == pools
             assert built.rows == one.max_live
 
 
@@ -123,6 +160,10 @@ def test_sizes_that_the_engine_could_not_have_are_rounded() -> None:
     asked = Configuration(page_size=4, chunk_size=8, pools={"kv": 2, "state": 3}, max_live=6)
     assert engine_sizes(Settings("rust", "extra_buffer", 16, True, False, 8), asked) == Sizes(4, 10, 2)
     assert engine_sizes(Settings("rust", "no_buffer", 1, False, False, 8), asked) == Sizes(32, 6, 2)
+    near = Settings("rust", "extra_buffer", 1, True, False, 8, window=5)
+    assert engine_sizes(near, replace(asked, pools={"kv": 8, "window": 2, "state": 10})) == Sizes(32, 10, 2, 11)
+    alone = Settings("rust", "no_buffer", 16, True, False, 16, window=40, recurrent=False)
+    assert engine_sizes(alone, replace(asked, pools={"kv": 64, "window": 40})) == Sizes(16, 0, 6, 10)
 
 
 @pytest.mark.parametrize(("found", "error", "sentence"), [
