@@ -310,7 +310,9 @@ class SGLang:
                 claim.settled = True
         if not self.settings.overlap:
             self.engine.begin_pass()  # nothing happens between a landing and the next pass
-        tables = self._changed()
+        # A closed request that a landing does not name holds nothing any more.
+        kept = {name: self.reported[name] for name, claim in self.claims.items() if claim.closing}
+        tables = kept | self._changed()
         self._forget_closed()
         return Landing(tables, self._phases())
 
