@@ -105,7 +105,7 @@ _WINDOW: tuple[Minimum, ...] = (
     Minimum("slid-out-pages", 200, 1),
     Minimum("revived-pages", 600, 1),
     Minimum("hits-beside-tombstones", 1500),
-    Minimum("window-cuts", 2000),
+    Minimum("window-cuts", 2000, 0, lambda one: any(group.kind is GroupKind.FULL for group in one.groups)),
 )
 
 _COMPRESSED: tuple[Minimum, ...] = (Minimum("compressed-hits", 600, 1),)
@@ -115,6 +115,11 @@ PROFILES: dict[str, Profile] = {
     "hybrid": Profile("hybrid", frozenset({GroupKind.FULL, GroupKind.RECURRENT}), (*_PAGED, *_HYBRID)),
     "paged-window": Profile(
         "paged-window", frozenset({GroupKind.FULL, GroupKind.WINDOW}), (*_PAGED, *_WINDOW, *_DRAFTS)
+    ),
+    "window-compressed": Profile(
+        "window-compressed",
+        frozenset({GroupKind.WINDOW, GroupKind.COMPRESSED}),
+        (*_PAGED, *_WINDOW, *_COMPRESSED, *_DRAFTS),
     ),
     "hybrid-window": Profile(
         "hybrid-window",

@@ -147,7 +147,8 @@ def test_groups_without_a_profile_of_their_own_leave_a_partial_result() -> None:
 def test_the_widest_profile_that_fits_the_groups_is_taken() -> None:
     kinds = {
         "paged": HYBRID.groups[:1], "hybrid": HYBRID.groups, "paged-window": (HYBRID.groups[0], NEAR),
-        "hybrid-window": (*HYBRID.groups, NEAR), "hybrid-compressed": (*HYBRID.groups, NEAR, FAR),
+        "window-compressed": (FAR, NEAR), "hybrid-window": (*HYBRID.groups, NEAR),
+        "hybrid-compressed": (*HYBRID.groups, NEAR, FAR),
     }
     found = {name: choose_profile(campaign(replace(HYBRID, groups=groups))).name for name, groups in kinds.items()}
     assert found == {name: name for name in PROFILES}
