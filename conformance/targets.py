@@ -68,6 +68,10 @@ SHIPPED: tuple[Shipped, ...] = (
         "FreeToken's sliding-window radix cache, pages of 1 token", "freetoken",
     ),
     Shipped(
+        "freetoken:compressed", "milepost.conformance.adapters.freetoken_window", "make_compressed",
+        "FreeToken's sliding-window radix cache, pages of a window, compressed rows", "freetoken",
+    ),
+    Shipped(
         "sglang:rust", "milepost.conformance.adapters.sglang", "make_rust",
         "SGLang: its compiled tree core, extra_buffer, pages of 1 token", "sglang",
     ),

@@ -73,7 +73,7 @@ class Engine(scheduler_module.Scheduler):  # type: ignore[misc]  # FreeToken shi
     """`Scheduler` as FreeToken wrote it, but for `__init__`, the model and the replies."""
 
     def __init__(self, configuration: Configuration) -> None:
-        page, pages = configuration.page_size, configuration.pools["kv"]
+        page, pages = configuration.page_size, self.pages_of(configuration)
         self.chunk_size = configuration.chunk_size
         self.config = SimpleNamespace(page_size=page, tp_info=SimpleNamespace(size=1))
         self.linear_pool: WatchedPool | None = None
@@ -98,6 +98,10 @@ class Engine(scheduler_module.Scheduler):  # type: ignore[misc]  # FreeToken shi
         self.token_pool = self.table_manager.token_pool
         self.status_reporter = SimpleNamespace(report_batch=lambda *_, **__: None)
         self.replies: list[Any] = []
+
+    def pages_of(self, configuration: Configuration) -> int:
+        """Return the pages of the page table."""
+        return configuration.pools["kv"]
 
     def make_pool(self, configuration: Configuration) -> Any:
         """Return the pool of what is kept beside the KV: here of states."""

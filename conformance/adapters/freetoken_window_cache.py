@@ -1,4 +1,4 @@
-"""FreeToken's sliding-window radix cache at the seam.
+"""FreeToken's sliding-window radix cache at the seam, with full KV or with compressed rows beside the windows.
 
 A table names of a window what its request owns by itself, and of what belongs to the tree only what the next step
 reads: older tokens of the tree are not locked for it, and may go at any time.
@@ -6,44 +6,43 @@ reads: older tokens of the tree are not locked for it, and may go at any time.
 
 from __future__ import annotations
 
+from freetoken.scheduler.prefill import PrefillAdder
+
 from milepost.conformance.adapters.freetoken_requests import Request
 from milepost.conformance.adapters.freetoken_verbs import DRAINS_FIRST, Plan, Verbs
-from milepost.conformance.adapters.freetoken_window_engine import PagedMemory, WindowEngine
+from milepost.conformance.adapters.freetoken_window_engine import CompressedEngine, PagedMemory, WindowEngine
 from milepost.spec.answers import Evicted, Grant, Launched, Pages, Refused, Table, named_cells
 from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, Group
-from milepost.spec.payload import GARBAGE, ZERO, Content
+from milepost.spec.geometry import columns_for, floor_to
+from milepost.spec.payload import Content
 from milepost.spec.resume import first_needed
 from milepost.spec.words import NULL, Cell, GroupKind
 
-NOTHING: Table = {"kv": Pages(), "window": Pages()}
-POOLS = {"kv": "kv", "window": "window"}
 FAKED = (
     "the model and its sampler", "streams and events (one queue)", "the loop and its messages' transport",
-    "store_kv (its kernel needs a GPU)", "pinned memory", "FREETOKEN_SWA_EVICTION_INTERVAL, which is 128",
+    "the kernels that store into the pools", "pinned memory", "FREETOKEN_SWA_EVICTION_INTERVAL, which is 128",
 )
 CUTTING = "no prompt is admitted while a decode batch is cut"
 PREFILL_FIRST = "the prompts that wait are computed first, and free what this token needs"
 
 
-def declare(configuration: Configuration, cells: int) -> Capabilities:
+def declare(configuration: Configuration, groups: tuple[Group, ...], cells: int) -> Capabilities:
     """Say what FreeToken 0.2.1 is at these sizes; `cells` is what it makes of the window's pool."""
-    window = next(one.window for one in configuration.groups if one.kind is GroupKind.WINDOW)
+    page = groups[0].page_size
     return Capabilities(
         engine="FreeToken",
         version="0.2.1",
         issues="https://github.com/FlashML-org/FreeToken/issues",
-        groups=(
-            Group("kv", GroupKind.FULL, "kv", layers=2, executes="engine"),
-            Group("window", GroupKind.WINDOW, "window", window=window, layers=2, executes="engine"),
-        ),
-        pools={"kv": configuration.pools["kv"], "window": cells},
+        groups=groups,
+        pools={**configuration.pools, "window": cells},
         fidelity=Fidelity("imported", FAKED),
-        end_donation="any",
+        hit_alignment=page,
+        end_donation="any" if page == 1 else "page",
         explicit_publish=False,
         # What a finished request computed is published while its last step may still write it (scheduler.py:593-612).
         ordered_steps=True,
         overlap=1,
-        independent_evict=("kv", "window"),
+        independent_evict=tuple(group.name for group in groups),
         evicts=True,
         accounts=True,
         contents=True,
@@ -51,7 +50,7 @@ def declare(configuration: Configuration, cells: int) -> Capabilities:
         resets="idle",
         max_live=configuration.max_live,
         promises=("not-inert", "admits-when-idle", "exact-accounting"),
-        smallest_cacheable=2,
+        smallest_cacheable=page + 1,
     )
 
 
@@ -61,23 +60,24 @@ class FreeTokenWindowCache(Verbs):
     _engine: WindowEngine
 
     def __init__(self, configuration: Configuration) -> None:
-        engine = WindowEngine(configuration)
-        super().__init__(engine, 1, NOTHING)
-        self.capabilities = declare(configuration, engine.pool.window_pages)
-        self._memory = PagedMemory(engine.pool)
+        compressed = any(group.kind is GroupKind.COMPRESSED for group in configuration.groups)
+        engine = (CompressedEngine if compressed else WindowEngine)(configuration)
+        super().__init__(engine, configuration.page_size, {group.name: Pages() for group in engine.groups})
+        self.capabilities = declare(configuration, engine.groups, engine.pool.window_pages)
+        self._main = [group.name for group in engine.main_groups]
+        self._pools = {group.name: group.pool for group in engine.groups}
+        self._memory = PagedMemory(engine.groups, engine.tensors())
 
     # -- memory
 
     def read(self, cell: Cell, group: str) -> Content:
-        """Return what the keys and values of a token hold in all layers of a group."""
-        payload = self._memory.read(group, cell[1])
-        return (payload if payload > ZERO else GARBAGE,)
+        """Return what the tensors of a group hold in a page."""
+        return self._memory.read(group, cell[1])
 
     def write(self, cell: Cell, group: str, content: Content) -> None:
-        """Write a token's payload."""
-        assert isinstance(content, tuple)
-        if content[0] is not None:
-            self._memory.write(group, cell[1], content[0])
+        """Write the entries of a page."""
+        assert isinstance(content, tuple)  # pages are all there is
+        self._memory.write(group, cell[1], content)
 
     # -- admission and planning
 
@@ -89,14 +89,17 @@ class FreeTokenWindowCache(Verbs):
     def _lacking(self) -> str:
         return "no-page"
 
-    def _adder(self, budget: int):  # type: ignore[no-untyped-def]  # FreeToken's PrefillAdder, which is untyped
+    def _adder(self, budget: int) -> PrefillAdder:
         """Return the admission pass, with the window cells that the chunks of this batch will take set aside."""
-        adder = super()._adder(budget)
+        cap = self._engine.cache_manager.prefill_chunk_budget  # scheduler.py:144-149
+        adder = super()._adder(budget if cap is None else min(budget, cap))
         adder.reserved_swa = sum(self._new_cells(plan) for plan in self._plans)
         return adder
 
     def _new_cells(self, plan: Plan) -> int:
-        return int(plan.request.req.device_len - plan.request.length)
+        """Return the tokens of the pages that a plan will take."""
+        start, stop = (columns_for(self._page, at) for at in (plan.request.length, plan.request.req.device_len))
+        return (stop - start) * self._page
 
     def _has_room_for_chunk(self, claim: Request) -> bool:
         """Tell whether FreeToken's own order could have come to this chunk.
@@ -104,11 +107,12 @@ class FreeTokenWindowCache(Verbs):
         It cuts the first chunk in the pass that admits, and prompts go before decodes. Here others may have taken
         the cells meanwhile, and it would cut a chunk of no tokens, which nothing in it expects.
         """
-        manager, reach = self._engine.cache_manager, self._engine.window + self._page
+        manager, reach = self._engine.cache_manager, self._engine.window_group.window + self._page
         evicted = claim.req.swa_evicted_seqlen if claim.req is not None else 0
-        slid_out = max(0, claim.length - reach - max(evicted, claim.tree_length))
-        reserved = sum(self._new_cells(plan) for plan in self._plans)
-        return bool(manager.swa_available_size + slid_out > reserved) or self._is_alone(claim)
+        slid_out = max(0, floor_to(self._page, claim.length - reach) - max(evicted, claim.tree_length))
+        left = manager.swa_available_size + slid_out - sum(self._new_cells(plan) for plan in self._plans)
+        end = floor_to(self._page, max(left, 0)) + columns_for(self._page, claim.length) * self._page
+        return end > claim.length or self._is_alone(claim)
 
     def _is_alone(self, claim: Request) -> bool:
         return all(one is claim for one in self._holders())
@@ -143,48 +147,52 @@ class FreeTokenWindowCache(Verbs):
 
     def evict(self, group: str, cells: int) -> Evicted:
         """Evict as an allocation short of window cells does, or as one short of pages does."""
-        manager, pool = self._engine.cache_manager, self._engine.pool
+        manager, pool, tokens = self._engine.cache_manager, self._engine.pool, cells * self._page
         before = self._free_cells()
-        if group == "window":
-            manager.ensure_swa_slots(pool.swa_available_size() + cells)
+        if group == self._engine.window_group.name:
+            manager.ensure_swa_slots(pool.swa_available_size() + tokens)
         else:
-            manager._free(manager._evict(cells))
+            manager._free(manager._evict(tokens))
         return Evicted(tuple(sorted(self._free_cells() - before)))
 
     # -- what is held
 
     def account(self) -> dict[str, dict[str, int]]:
         """Count cells: free and in the tree by FreeToken's own ledgers, private by what else its requests hold."""
-        manager, pool = self._engine.cache_manager, self._engine.pool
-        tree, private = manager.prefix_cache, self._private_cells()
-        return {
-            "kv": {
+        manager, page, window = self._engine.cache_manager, self._page, self._engine.window_group.pool
+        tree, private = manager.prefix_cache, [pool for pool, _ in self._private_cells()]
+        counts = {
+            pool: {
                 "free": len(manager.free_slots),
-                "private": sum(cell[0] == "kv" for cell in private),
-                "evictable": tree.full_evictable,
-                "protected": tree.full_protected,
-            },
-            "window": {
-                "free": pool.swa_available_size(),
-                "private": sum(cell[0] == "window" for cell in private),
-                "evictable": tree.swa_evictable,
-                "protected": tree.swa_protected,
-            },
+                "private": private.count(pool),
+                "evictable": tree.full_evictable // page,
+                "protected": tree.full_protected // page,
+            }
+            for pool in self._pools.values()
         }
+        counts[window] |= {
+            "free": self._engine.pool.swa_available_size() // page,
+            "evictable": tree.swa_evictable // page,
+            "protected": tree.swa_protected // page,
+        }
+        return counts
 
     def _private_cells(self) -> set[Cell]:
         """Return what requests name that is neither free nor in the tree; what is both is for the laws to judge."""
-        named = {cell for one in self._holders() for cell in named_cells(self._table(one), POOLS)}
-        nodes = self._engine.cache_manager.prefix_cache._all_nodes()
-        published = {("kv", location) for node in nodes for location in node.value.tolist()}
-        live = (node for node in nodes if not node.swa_tombstone)
-        published |= {("window", cell) for node in live for cell in self._engine.window_cells(node.value)}
-        return named - published - self._free_cells()
+        named = {cell for one in self._holders() for cell in named_cells(self._table(one), self._pools)}
+        for node in self._engine.cache_manager.prefix_cache._all_nodes():
+            named -= self._main_cells(node.value.tolist())
+            if not node.swa_tombstone:
+                named -= {(self._engine.window_group.pool, cell) for cell in self._engine.window_columns(node.value)}
+        return named - self._free_cells()
 
     def _free_cells(self) -> set[Cell]:
-        manager, pool = self._engine.cache_manager, self._engine.pool
-        pages = {("kv", location) for location in manager.free_slots.tolist()}
-        return pages | {("window", cell) for cell in pool._swa_free.tolist()}
+        window = {(self._engine.window_group.pool, cell) for cell in self._engine.free_window_cells()}
+        return window | self._main_cells(self._engine.cache_manager.free_slots.tolist())
+
+    def _main_cells(self, locations: list[int]) -> set[Cell]:
+        """Return the cells of every group but the windows at these locations."""
+        return {(self._pools[name], location // self._page) for name in self._main for location in locations}
 
     def _table(self, claim: Request, planned: object = None) -> Table:
         return self._table_at(claim, claim.length)
@@ -192,15 +200,11 @@ class FreeTokenWindowCache(Verbs):
     def _table_at(self, claim: Request, position: int) -> Table:
         """Return what a request names whose query at `position` reads its window."""
         if claim.freed:
-            return NOTHING
-        rows = self._engine.engine.page_table[self._row(claim), : claim.length]
-        return {"kv": Pages(tuple(rows.tolist())), "window": Pages(self._window(claim, position))}
-
-    def _window(self, claim: Request, position: int) -> tuple[int, ...]:
-        """Return a request's columns of the window group."""
-        first = min(first_needed(GroupKind.WINDOW, position, self._engine.window), claim.tree_length)
-        cells = self._engine.window_cells(self._engine.engine.page_table[self._row(claim), first : claim.length])
-        return (NULL,) * first + tuple(cell or NULL for cell in cells)
-
-    def _row(self, claim: Request) -> int:
-        return int(claim.admission.row if claim.req is None else claim.req.table_idx)
+            return self._nothing
+        page, window = self._page, self._engine.window_group
+        row = self._engine.engine.page_table[claim.admission.row if claim.req is None else claim.req.table_idx]
+        end = columns_for(page, claim.length) * page
+        pages = Pages(tuple(location // page for location in row[:end:page].tolist()))
+        first = min(first_needed(window.kind, position, window.window), claim.tree_length) // page
+        cells = self._engine.window_columns(row[first * page : end])
+        return {**dict.fromkeys(self._main, pages), window.name: Pages((NULL,) * first + tuple(cells))}

@@ -1,8 +1,8 @@
 """Edits of FreeToken's code, made in memory: breaks that the kit must notice, and repairs that end what it has found.
 
-`freetoken_edits:NAME` is a target, FreeToken with that edit; `freetoken_edits:repaired_window` is its sliding-window
-cache with all repairs, on which the breaks of that cache are made. Run as a script in FreeToken's environment, this
-tries each break in turn and prints how it was noticed as a JSON line.
+`freetoken_edits:NAME` is a target, FreeToken with that edit; `repaired_window` and `repaired_compressed` are its
+sliding-window caches with all repairs, and with these the breaks of that cache are made. Run as a script in
+FreeToken's environment, this tries each break in turn and prints how it was noticed as a JSON line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from milepost.conformance.adapters import freetoken, freetoken_window
-from milepost.conformance.targets import Make, Target
+from milepost.conformance.targets import Make, Target, resolve
 from milepost.conformance.worker import Bench, task_generate
 from milepost.spec.capabilities import Configuration
 from milepost.spec.seam import Adapter
@@ -252,7 +252,7 @@ def broken(name: str) -> Iterator[None]:
 def _edits_of(name: str) -> list[Edit]:
     """Return the edits of a break, one for each function, on top of the repairs of its target."""
     merged: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
-    repairs = REPAIRS if _target(name) == WINDOW else ()
+    repairs = REPAIRS if _target(name) in freetoken_window.SIZES else ()
     for edit in (*repairs, *(BREAKS[name].edits if name in BREAKS else ())):
         place = edit.owner, edit.function
         merged[place] = (*merged.get(place, ()), *edit.pieces)
@@ -273,7 +273,7 @@ def _recompiled(edit: Edit, original: Any) -> Any:
 
 def __getattr__(name: str) -> Make:
     """Return the `make` of the target `freetoken_edits:NAME`; its edits stay until the process ends."""
-    if name not in BREAKS and name != "repaired_window":
+    if name not in BREAKS and name not in SIZES:
         raise AttributeError(name)
 
     def make(configuration: Configuration) -> Adapter:
@@ -287,16 +287,15 @@ def __getattr__(name: str) -> Make:
 
 
 _lasting: dict[str, Any] = {}
-SIZES = {"repaired_window": freetoken_window.SIZES[WINDOW]}
+SIZES = {f"repaired_{name.partition(':')[2]}": sizes for name, sizes in freetoken_window.SIZES.items()}
 
 
 def _target(name: str) -> str:
-    return BREAKS[name].target if name in BREAKS else WINDOW
+    return BREAKS[name].target if name in BREAKS else f"freetoken:{name.partition('_')[2]}"
 
 
 def _maker(name: str) -> Make:
-    makers = {"freetoken:page16": freetoken.make_page16, WINDOW: freetoken_window.make_window}
-    return makers.get(_target(name), freetoken.make_page1)
+    return resolve(_target(name)).make
 
 
 def first_codes(name: str, schedules: int, seed: int, wanted: int) -> tuple[Counter[str], int]:
