@@ -64,15 +64,18 @@ PARTS: dict[str, tuple[str, ...]] = {
     "vllm.v1.utils": (
         "T", "ConstantList", "CpuGpuBuffer", "tensor_data", "_PROFILER_FUNC", "record_function_or_nullcontext",
     ),
+    "vllm.v1.worker.gpu.model_runner": ("GPUModelRunner", "BatchReqState", "sort_batch_req_ids"),
     "vllm.v1.worker.gpu.model_states.mamba_hybrid": (
-        "MambaHybridModelState", "_scatter_num_accepted_kernel", "_fill_num_accepted_kernel",
+        "MambaHybridAttnMetadata", "MambaHybridModelState", "_scatter_num_accepted_kernel", "_fill_num_accepted_kernel",
     ),
     "vllm.v1.worker.mamba_utils": (
         "_memcpy_u64_tiled", "_reinterpret_u64_as_i64", "_copy_mamba_state_block", "postprocess_mamba_fused_kernel",
         "preprocess_mamba_align_fused_kernel", "precopy_mamba_align_fused_kernel", "_get_mamba_spec_for_layer",
         "get_mamba_group_ids", "get_mamba_groups", "validate_mamba_state_copy_funcs", "MambaSpecDecodeGPUContext",
     ),
-    "vllm.v1.worker.utils": ("copy_kv_cache_blocks_inplace",),
+    "vllm.v1.worker.utils": (
+        "copy_kv_cache_blocks_inplace", "get_uniform_decode_token_count", "is_uniform_query_len",
+    ),
 }
 """Files that need what is not here: these definitions of theirs run, everything else is a stand-in."""
 
@@ -124,6 +127,7 @@ class _ModelState:
 
 
 REPLACED: dict[str, dict[str, Any]] = {
+    "vllm.config.compilation": {"CUDAGraphMode": SimpleNamespace(FULL="full")},
     "vllm.logger": {"init_logger": _init_logger},
     "vllm.platforms": {
         "current_platform": SimpleNamespace(
@@ -133,12 +137,15 @@ REPLACED: dict[str, dict[str, Any]] = {
     "vllm.triton_utils": {"tl": vllm_kernels.LANGUAGE, "triton": vllm_kernels.TRITON},
     "vllm.utils.gpu_sync_debug": {"gpu_sync_allowed": contextlib.nullcontext},
     "vllm.utils.torch_utils": {"PIN_MEMORY": False},
+    "vllm.v1.worker.gpu.attn_utils": {"build_attn_metadata": lambda **named: named["model_specific_attn_metadata"]},
+    "vllm.v1.worker.gpu.eplb_utils": {"step_eplb_after": lambda **_: lambda function: function},
     "vllm.v1.worker.gpu.model_states.default": {"DefaultModelState": _ModelState},
     "vllm.v1.worker.mamba_utils": {"_TEMPORAL_TILES": 1},
 }
 """Names that are given other values: a plain logger, a platform without a device, no pinned memory.
 
-Triton's kernels run as Python, a state is copied in one tile and not in 16, and nothing of a model has its state.
+Triton's kernels run as Python, a state is copied in one tile and not in 16, no graphs are captured, and of what the
+attention layers are told only the part for recurrent states is kept.
 """
 
 

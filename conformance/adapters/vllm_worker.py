@@ -86,7 +86,8 @@ class Claim:
     """One open request. `lookup` is (blocks, length) until its first extend, `seen` the changes before that lookup.
 
     `sources` are the blocks of its hit, by group, from which its first step restores states. `place` is its row in the
-    worker's tensors, -1 before its first step and where nobody keeps any.
+    worker's tensors, -1 before its first step and where nobody keeps any, `known` the tokens that it was admitted with,
+    and `began` how its newest step begins, where that has to be asked.
     """
 
     name: str
@@ -96,6 +97,8 @@ class Claim:
     seen: int = 0
     sources: dict[int, int] = field(default_factory=dict)
     place: int = -1
+    known: int = 0
+    began: Any = None
 
 
 @dataclass(eq=False, slots=True)

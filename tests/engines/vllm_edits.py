@@ -56,6 +56,8 @@ _WINDOW = _CORE + "single_type_kv_cache_manager:SlidingWindowManager"
 _SCHEDULER = _CORE + "sched.scheduler:Scheduler"
 _HASHES = _CORE + "kv_cache_utils"
 _INTERFACE = "vllm.v1.kv_cache_interface"
+_KERNELS = "vllm.v1.worker.mamba_utils"
+_MODEL = "vllm.v1.worker.gpu.model_states.mamba_hybrid"
 
 BREAKS: dict[str, Edit] = {
     "hits_reconciled_with_max": Edit("vllm:full+state", ("torn-hit", "illegal-boundary"), (
@@ -180,7 +182,8 @@ def _recompiled(piece: Piece, original: Any, texts: dict[tuple[str, str], str]) 
         raise LookupError(f"{piece.owner}, {piece.function}: {piece.before!r} is not there")
     texts[key] = source.replace(piece.before, piece.after)
     made: dict[str, Any] = {}
-    exec(compile(texts[key], f"<edited {piece.function}>", "exec"), original.__globals__, made)
+    names = inspect.unwrap(original).__globals__  # a kernel wraps its function
+    exec(compile(texts[key], f"<edited {piece.function}>", "exec"), names, made)
     return made[piece.function]
 
 
@@ -218,7 +221,8 @@ def first_codes(name: str, schedules: int, seed: int, wanted: int) -> tuple[Coun
 
     bench = Bench(Target(name, make, whole.sizes))
     load()
-    import_module(_SCHEDULER.partition(":")[0])  # vLLM is imported before its source is looked for
+    for module in (_SCHEDULER.partition(":")[0], _MODEL):
+        import_module(module)  # vLLM is imported before its source is looked for
     codes: Counter[str] = Counter()
     with edited(edit):
         for ran, done in enumerate(task_generate(bench, seed, range(schedules), 40), 1):

@@ -5,7 +5,8 @@ No GPU and no model is needed. Where vLLM's packages for GPUs are missing, Milep
 
 `Engine` calls `Scheduler.schedule()` and `update_from_output()` as the engine core does, and nothing else of vLLM. It
 keeps in two dictionaries what a worker would have written: for each block the text that its state has read, and for
-each KV entry the text up to its token. A line says WRONG where a request reads anything but its own.
+each KV entry the text up to its token. A line says WRONG where a request reads anything but its own. Which rows of a
+batch verify drafts is asked of the model runner's own `gather_batch_req_state`; no draft is ever right.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ with contextlib.suppress(ImportError):  # before anything of vLLM is imported
 
     load()
 
+import numpy
 import torch
 from vllm.model_executor.layers.mamba.checkpoint import compute_mamba_prefill_checkpoints
 from vllm.utils.hashing import sha256
@@ -32,13 +34,20 @@ from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, MambaSpec, SlidingWindowSpec
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
+from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 
 TEXT = "abcdefghijklmnopqrstuvwxyz0123456789"
 WINDOW = 10
 
 
-def engine_config(budget: int, blocks: int, block: int, smallest: int, unit: int | None) -> SimpleNamespace:
+def engine_config(
+    budget: int, blocks: int, block: int, smallest: int, unit: int | None, drafts: int
+) -> SimpleNamespace:
     """Return the part of `VllmConfig` that the scheduler reads; `smallest` as engine/core.py:347 computes it."""
+    speculative = SimpleNamespace(
+        num_speculative_tokens_per_batch_size=None, max_num_new_slots_for_drafting=0, use_eagle=lambda: False,
+        use_eagle_block_drop=lambda: False, needs_eagle_block_drop=lambda: False,
+    )
     return SimpleNamespace(
         scheduler_config=SimpleNamespace(
             max_num_seqs=8, max_num_active_seqs=None, max_num_scheduled_tokens=None, max_num_batched_tokens=budget,
@@ -64,9 +73,9 @@ def engine_config(budget: int, blocks: int, block: int, smallest: int, unit: int
         ),
         ec_manager_config=SimpleNamespace(get_encoder_cache_manager_obj=lambda: None),
         aux_output_config=SimpleNamespace(enabled=False), lora_config=None, kv_events_config=None,
-        kv_transfer_config=None, ec_transfer_config=None, speculative_config=None, is_mm_encoder_only=False,
-        num_speculative_tokens=0, num_lookahead_tokens=0, num_prefill_lookahead_tokens=0, num_hash_lookahead_tokens=0,
-        use_v2_model_runner=True, max_in_flight_tokens=budget, max_concurrent_batches=1,
+        kv_transfer_config=None, ec_transfer_config=None, speculative_config=speculative if drafts else None,
+        is_mm_encoder_only=False, num_speculative_tokens=drafts, num_lookahead_tokens=0, num_prefill_lookahead_tokens=0,
+        num_hash_lookahead_tokens=0, use_v2_model_runner=True, max_in_flight_tokens=budget, max_concurrent_batches=1,
     )
 
 
@@ -74,21 +83,22 @@ class Engine:
     """vLLM's scheduler for full attention, states, and a sliding window where `window_block` names its block.
 
     `unit` is `prefix_match_unit`. With `checkpoint` the backend can write a state inside a prefill, as Mamba2's can.
+    `drafts` is `num_speculative_tokens`.
     """
 
     def __init__(
         self, block: int = 8, unit: int | None = None, checkpoint: bool = False, window_block: int = 0,
-        blocks: int = 40, budget: int = 64, retention: int | None = 0,
+        blocks: int = 40, budget: int = 64, retention: int | None = 0, drafts: int = 0,
     ) -> None:
         register_all_kvcache_specs(None)
         init_none_hash(sha256)
-        self.block, self.checkpoint = block, checkpoint
+        self.block, self.checkpoint, self.drafts = block, checkpoint, drafts
         attention = {"head_size": 1, "dtype": torch.int64}
         specs: list[Any] = [
             FullAttentionSpec(block_size=block, num_kv_heads=1, **attention),
             MambaSpec(
                 block_size=block, shapes=((2,),), dtypes=(torch.int64,), page_size_padded=16 * block,
-                mamba_cache_mode="align", num_prefill_checkpoint_blocks=int(checkpoint),
+                mamba_cache_mode="align", num_prefill_checkpoint_blocks=int(checkpoint), num_speculative_blocks=drafts,
                 prefill_checkpoint_alignment=1 if checkpoint else None,
             ),
         ]
@@ -100,14 +110,15 @@ class Engine:
         self.sizes = [spec.block_size for spec in specs]
         groups = [KVCacheGroupSpec([f"layer.{number}"], spec) for number, spec in enumerate(specs)]
         cache = KVCacheConfig(blocks, [], groups, prefix_cache_retention_interval=retention)
-        config = engine_config(budget, blocks, block, min(self.sizes), unit)
+        config = engine_config(budget, blocks, block, min(self.sizes), unit, drafts)
         scheduler_block, self.unit = resolve_kv_cache_block_sizes(cache, config)
-        grammars = SimpleNamespace(accept_tokens=lambda *_: True)
+        grammars = SimpleNamespace(accept_tokens=lambda *_: True, validate_tokens=lambda _, tokens: tokens)
         self.scheduler = Scheduler(config, cache, grammars, scheduler_block, self.unit, None)
         self.states: dict[int, str | None] = {}
         self.entries: dict[tuple[int, int], str] = {}
         self.rows: dict[str, list[list[int]]] = {}
         self.columns: dict[str, int] = {}
+        self.known: dict[str, int] = {}
         self.wrong: list[str] = []
 
     def add(self, name: str, text: str) -> None:
@@ -121,6 +132,11 @@ class Engine:
             Request(name, [ord(letter) for letter in text], sampling, None, arrival_time=0.0, block_hasher=hasher)
         )
 
+    def propose(self, name: str) -> None:
+        """The drafter proposes as many tokens as it may."""
+        drafts = SimpleNamespace(req_ids=[name], draft_token_ids=[[0] * self.drafts])
+        self.scheduler.update_draft_token_ids(drafts)
+
     def finish(self, *names: str) -> None:
         """Requests end."""
         self.scheduler.finish_requests(names, RequestStatus.FINISHED_STOPPED)
@@ -133,7 +149,11 @@ class Engine:
         spans = {name: (self._length(name) - count, self._length(name))
                  for name, count in out.num_scheduled_tokens.items()}
         copies = [(one.src_block_id, one.dst_block_id) for one in out.kv_cache_block_copies or ()]
-        tokens = ", ".join(f"{name} [{start}, {stop})" for name, (start, stop) in spans.items())
+        drafts = {name: len(tokens) for name, tokens in out.scheduled_spec_decode_tokens.items()}
+        tokens = ", ".join(
+            f"{name} [{start}, {stop - drafts.get(name, 0)})" + (f" + {drafts[name]} drafts" if name in drafts else "")
+            for name, (start, stop) in spans.items()
+        )
         print(f"  {tokens}" + (f", block copies {copies}" if copies else ""))
         for name, (_, stop) in spans.items():
             self._move_state(name, stop)
@@ -143,12 +163,34 @@ class Engine:
             self._write_kv(name, start, stop)
         for name, (start, stop) in spans.items():
             self._read_kv(name, start)
-            self._write_states(name, start, stop)
+            self._write_states(name, start, stop - drafts.get(name, 0))
+        self._run_over_drafts(out, spans, drafts)
         names = list(spans)
-        ends = [self._length(name) >= self.scheduler.requests[name].num_tokens for name in names]
+        ends = [self._length(name) - drafts.get(name, 0) >= self.scheduler.requests[name].num_tokens for name in names]
         self.scheduler.update_from_output(out, ModelRunnerOutput(
             names, {name: place for place, name in enumerate(names)}, [[ord(".")] if end else [] for end in ends],
         ))
+
+    def _run_over_drafts(self, out: Any, spans: dict[str, tuple[int, int]], drafts: dict[str, int]) -> None:
+        """Where a row with drafts is run as a prefill, only the state behind all its tokens is left."""
+        places = {name: place for place, name in enumerate(spans)}
+        known = numpy.array([self.known[name] for name in spans])
+        done = numpy.array([min(start, self.known[name]) for name, (start, _) in spans.items()])
+        states = SimpleNamespace(
+            req_id_to_index=places, prefill_len=SimpleNamespace(np=known), num_computed_prefill_tokens=done
+        )
+        runner = SimpleNamespace(
+            req_states=states, decode_query_len=1 + self.drafts, use_pp=False, pcp_manager=None,
+            adaptive_verification=None,
+        )
+        batch, _ = GPUModelRunner.gather_batch_req_state(runner, out, False)
+        as_decode = batch.prefill_runs_as_decode_np
+        for at, name in enumerate(batch.req_ids):
+            prefill = batch.is_prefilling_np[at] and not (as_decode is not None and as_decode[at])
+            if prefill and drafts.get(name):
+                print(f"  {name} runs as a prefill of {spans[name][1] - spans[name][0]} tokens")
+                stop = spans[name][1] - drafts[name]
+                self.states[self.rows[name][1][self.columns[name]]] = self._text(name, stop) + "?" * drafts[name]
 
     def _length(self, name: str) -> int:
         return int(self.scheduler.requests[name].num_computed_tokens)
@@ -161,6 +203,7 @@ class Engine:
         for new in out.scheduled_new_reqs:
             self.rows[new.req_id] = [list(row) for row in new.block_ids]
             self.columns[new.req_id] = (new.num_computed_tokens - 1) // self.block
+            self.known[new.req_id] = self.scheduler.requests[new.req_id].num_tokens
         running = out.scheduled_cached_reqs
         for name, rows in zip(running.req_ids, running.new_block_ids, strict=True):
             for row, added in zip(self.rows[name], rows or (), strict=False):
@@ -262,6 +305,17 @@ def smaller_group() -> None:
     engine.step()
 
 
+def padded_prompt() -> None:
+    """4: a prompt of one token is padded with drafts, and run as a prefill that can't take them back"""
+    engine = Engine(drafts=3)
+    engine.add("first", TEXT[:8])
+    engine.step()
+    engine.propose("first")
+    engine.add("second", "a")
+    engine.step()
+    engine.step()
+
+
 def random_traffic(seed: int) -> list[str]:
     """Let a few requests with shared prefixes come, run and end; return what was wrong."""
     chance = random.Random(seed)
@@ -287,14 +341,14 @@ def random_traffic(seed: int) -> list[str]:
 
 
 def main() -> None:
-    """Run the three findings, or so many pieces of random traffic."""
+    """Run the four findings, or so many pieces of random traffic."""
     if sys.argv[1:2] == ["random"]:
         count = int(sys.argv[2])
         found = [wrong[0] for wrong in map(random_traffic, range(count)) if wrong]
         states = sum("state" in one for one in found)
         print(f"{count} runs: {states} with a wrong state, {len(found) - states} with wrong KV")
         return
-    for run in (passed_over_block, copy_of_a_copy, smaller_group):
+    for run in (passed_over_block, copy_of_a_copy, smaller_group, padded_prompt):
         print(run.__doc__)
         run()
 
