@@ -19,8 +19,9 @@ Effect = Callable[[Background, World, World, Names, Tables], tuple[list[Term], W
 
 
 def _granted(moved: World, table: str, names: Names, encodes: Term, **values: Term) -> World:
+    """A cell is given to a request, for nobody to read yet."""
     cells = moved.cells(table).put("names", (names.request, names.cell), z3.BoolVal(True))
-    values |= {"owner": names.request, "encodes": encodes, "leases": z3.IntVal(0)}
+    values |= {"owner": names.request, "encodes": encodes, "leases": z3.IntVal(0), "guess": z3.BoolVal(False)}
     return moved.with_cells(cells.set(names.cell, **values))
 
 
@@ -92,8 +93,9 @@ def _lease(table: str) -> Effect:
         entry, count = cells.entry(cell), cells.leases(cell)
         conduct = [z3.Not(cells.holds(request, cell)), cells.has(entry), cells.cell_of(entry) == cell,
                    entry == base.text(request, base.length(entry))]
-        if table == "Slot":
-            conduct.append(world.pages.holds(request, world.pages.cell_of(entry)))
+        if table != "Page":
+            path = entry if table == "Slot" else base.cover(entry)
+            conduct.append(world.pages.holds(request, world.pages.cell_of(path)))
         after = moved.cells(table).put("holds", (request, cell), z3.BoolVal(True)).set(cell, leases=count + 1)
         after = after.put("place", (request, cell), count).put("holder", (cell, count), request)
         return conduct, moved.with_cells(after)
@@ -111,8 +113,11 @@ def _release(table: str) -> Effect:
         after = after.set(cell, leases=cells.leases(cell) - 1)
         conduct = [cells.holds(request, cell)]
         if table == "Page":
+            slots, windows, entry = world.slots, world.windows, cells.entry(cell)
             conduct.append(base.scope.every("Slot", lambda slot: z3.Not(z3.And(
-                world.slots.holds(request, slot), world.slots.entry(slot) == cells.entry(cell)))))
+                slots.holds(request, slot), slots.entry(slot) == entry))))
+            conduct.append(base.scope.every("Window", lambda page: z3.Not(z3.And(
+                windows.holds(request, page), base.cover(windows.entry(page)) == entry))))
         return conduct, moved.with_cells(after)
     return effect
 
@@ -122,14 +127,17 @@ def _withdrawn(cells: Cells, cell: Term) -> Cells:
     return cells.put("has", (entry,), z3.And(cells.has(entry), cells.cell_of(entry) != cell))
 
 
-def _evict_slot(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    return [], moved.with_cells(_withdrawn(moved.slots, names.cell))
+def _evict_alone(table: str) -> Effect:
+    """A state or a window's page goes, and nothing with it."""
+    def effect(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
+        return [], moved.with_cells(_withdrawn(moved.cells(table), names.cell))
+    return effect
 
 
 def _evict_page(
     base: Background, world: World, moved: World, names: Names, tables: Tables
 ) -> tuple[list[Term], World]:
-    """A page goes with the snapshot at its end; `dependents` counts the published pages that continue it."""
+    """A page goes with what only it covers; `dependents` counts the published pages that continue it."""
     pages, slots, entry = world.pages, moved.slots, world.pages.entry(names.cell)
 
     def continues(child: Term) -> Term:
@@ -144,7 +152,19 @@ def _evict_page(
         z3.Implies(names.dependents == 0, base.scope.every("Prefix", lambda child: z3.Not(continues(child)))),
         z3.Implies(names.dependents > 0, continues(names.child)),
     ]
-    return counted, replace(moved, slots=falls, pages=_withdrawn(moved.pages, names.cell))
+    return counted, replace(moved, slots=falls, pages=_withdrawn(moved.pages, names.cell),
+                            windows=_uncovered(base, world.windows, entry, tables))
+
+
+def _uncovered(base: Background, windows: Cells, entry: Term, tables: Tables) -> Cells:
+    """Return the window's pages when those go that end in a page of the full group, tombstones among them."""
+    evicted = state_term("Window", next((row.after for row in tables.pages if row.name == "evict"), "evicted"))
+
+    def state(page: Term) -> Term:
+        goes = z3.And(windows.attached(page), base.cover(windows.entry(page)) == entry)
+        return z3.If(goes, evicted, windows.state(page))
+
+    return replace(windows, state=state, has=lambda prefix: z3.And(windows.has(prefix), base.cover(prefix) != entry))
 
 
 def _nothing_more(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
@@ -152,48 +172,59 @@ def _nothing_more(base: Background, world: World, moved: World, names: Names, _:
 
 
 def _speculate(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    after = _granted(moved, "Slot", names, base.drafted(names.request, names.claimed), endpoint=names.claimed)
+    """A column has no content before its step has landed."""
+    after = _granted(moved, "Slot", names, names.junk, endpoint=names.claimed, filled=z3.IntVal(0))
     return [names.claimed >= 0], after
 
 
 def _accept(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    """The accepted draft tokens are the request's own; its earlier live slot has been returned."""
+    """The accepted draft tokens are the request's own, a step wrote the column, the earlier live slot is returned."""
     owner, n = world.slots.owner(names.cell), names.goal
-    conduct = [z3.Not(world.started(owner)), n >= 0, base.drafted(owner, n) == base.text(owner, n)]
+    conduct = [names.request == owner, z3.Not(world.started(owner)), world.slots.filled(names.cell) == 1,
+               n >= 0, base.drafted(owner, n) == base.text(owner, n)]
     return conduct, _runs_on(moved.with_cells(moved.slots.set(names.cell, endpoint=n)), owner, names.cell)
 
 
 def _reject(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    owner = world.slots.owner(names.cell)
-    return [], moved.with_cells(moved.slots.put("names", (owner, names.cell), z3.BoolVal(False)))
+    after = moved.with_cells(moved.slots.put("names", (names.request, names.cell), z3.BoolVal(False)))
+    return [names.request == world.slots.owner(names.cell)], after
 
 
-def _allocate(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    values = {"start": names.start, "filled": z3.IntVal(0)}
-    return [names.start >= 0], _granted(moved, "Page", names, names.junk, **values)
+def _allocate(table: str) -> Effect:
+    def effect(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
+        values = {"start": names.start, "filled": z3.IntVal(0)}
+        return [names.start >= 0], _granted(moved, table, names, names.junk, **values)
+    return effect
 
 
-def _publish(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    """Pages are published in order: the one before is there."""
-    first = base.length(names.entry) <= base.page_size
-    return [z3.Or(first, world.pages.has(base.parent(names.entry)))], _given_to_entry("Page", names, moved, base)
+def _publish(table: str) -> Effect:
+    """Pages are published in order: the one before is there, and under a window's page the full group's."""
+    def effect(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
+        pages, entry = world.pages, names.entry
+        before = z3.Or(base.length(entry) <= base.page_size, pages.has(base.parent(entry)))
+        path = before if table == "Page" else pages.has(base.cover(entry))
+        return [path], _given_to_entry(table, names, moved, base)
+    return effect
 
 
 def _slide_out(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    return [], moved.with_cells(moved.pages.set(names.cell, encodes=names.junk))
+    """Whatever is in a tombstone then, it counts for nothing."""
+    return [], moved.with_cells(moved.windows.set(names.cell, encodes=names.junk, filled=z3.IntVal(0)))
 
 
-def _revive(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    return [], moved.with_cells(moved.pages.set(names.cell, encodes=world.pages.entry(names.cell)))
+def _of_pages(table: str) -> dict[tuple[str, str], Effect]:
+    return {(table, "allocate"): _allocate(table), (table, "publish"): _publish(table),
+            (table, "return"): _returned(table), (table, "lease"): _lease(table), (table, "release"): _release(table),
+            (table, "reclaim"): _nothing_more}
 
 
 EFFECTS: dict[tuple[str, str], Effect] = {
     ("Slot", "admit"): _admit, ("Slot", "restore"): _restore, ("Slot", "advance"): _advance,
     ("Slot", "freeze"): _freeze, ("Slot", "supersede"): _returned("Slot"), ("Slot", "donate"): _donate,
     ("Slot", "donate final"): _donate_final, ("Slot", "return"): _returned("Slot"), ("Slot", "protect"): _lease("Slot"),
-    ("Slot", "release"): _release("Slot"), ("Slot", "evict"): _evict_slot, ("Slot", "reclaim"): _nothing_more,
+    ("Slot", "release"): _release("Slot"), ("Slot", "evict"): _evict_alone("Slot"), ("Slot", "reclaim"): _nothing_more,
     ("Slot", "speculate"): _speculate, ("Slot", "accept"): _accept, ("Slot", "reject"): _reject,
-    ("Page", "allocate"): _allocate, ("Page", "publish"): _publish, ("Page", "return"): _returned("Page"),
-    ("Page", "lease"): _lease("Page"), ("Page", "release"): _release("Page"), ("Page", "evict"): _evict_page,
-    ("Page", "reclaim"): _nothing_more, ("Page", "slide out"): _slide_out, ("Page", "revive"): _revive,
+    **_of_pages("Page"), ("Page", "evict"): _evict_page, **_of_pages("Window"),
+    ("Window", "evict"): _evict_alone("Window"), ("Window", "slide out"): _slide_out,
+    ("Window", "revive"): _nothing_more,
 }

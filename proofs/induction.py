@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from milepost.proofs.invariants import Invariant, reachable
+from milepost.proofs.invariants import Invariant
 from milepost.proofs.moves import Model, Move, model
 from milepost.proofs.prover import Obligation
 from milepost.proofs.scope import Scope, Term
@@ -18,8 +18,8 @@ def kept(*invariants: Invariant) -> Obligations:
     """Return that a fresh cache has the statements and every step keeps them."""
     def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
         whole = model(tables, scope)
-        base, before = whole.background, reachable(whole.background, whole.before)
-        for invariant in invariants:
+        base, before = whole.background, whole.known
+        for invariant in invariants if tables.only is None else ():
             for name, claim in invariant(base, fresh_world(scope)).items():
                 yield Obligation(f"{name}; fresh cache", tuple(base.axioms()), claim)
         for move in whole.moves:
@@ -37,7 +37,7 @@ def kept_alone(invariant: Invariant) -> Obligations:
     def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
         whole = model(tables, scope)
         base = whole.background
-        for name, claim in invariant(base, fresh_world(scope)).items():
+        for name, claim in invariant(base, fresh_world(scope)).items() if tables.only is None else ():
             yield Obligation(f"{name}; alone, fresh cache", tuple(base.axioms()), claim)
         before = [*base.axioms(), *invariant(base, whole.before).values()]
         for move in whole.moves:
@@ -53,7 +53,7 @@ def true_of_each_step(claim: StepClaim) -> Obligations:
     """Return that a statement about before and after is true of every step from a reachable world."""
     def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
         whole: Model = model(tables, scope)
-        before = reachable(whole.background, whole.before)
+        before = whole.known
         for move in whole.moves:
             for name, term in claim(whole.background, whole.before, move).items():
                 yield Obligation(f"{name}; {move.label}", (*before, move.allowed), term, move)

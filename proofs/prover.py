@@ -60,8 +60,11 @@ class Result:
 def decide(obligation: Obligation, resources: int = RESOURCES, seed: int = SEED) -> tuple[str, Term, str, int]:
     """Return the verdict on one obligation, a model where it is refuted, the solver's reason, and what it took.
 
-    Each is decided in a context of its own, so that it takes the same whatever was decided before it.
+    Each is decided in a context of its own, so that it takes the same whatever was decided before it. What is assumed
+    word for word needs no solver: most steps leave most statements as they are.
     """
+    if obligation.claim.get_id() in {one.get_id() for one in obligation.assumptions}:
+        return "proved", None, "", 0
     context = z3.Context()
     solver = z3.Solver(ctx=context)
     solver.set("rlimit", resources)

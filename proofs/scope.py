@@ -17,7 +17,7 @@ import z3
 Term = Any
 """A term of the solver, which comes without types."""
 
-SORTS = ("Request", "Slot", "Page", "Prefix", "Step")
+SORTS = ("Request", "Slot", "Page", "Window", "Prefix", "Step")
 
 
 @cache
@@ -33,6 +33,9 @@ class Scope:
 
     sizes: dict[str, int] = field(default_factory=dict)
     numbers: int = 0
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.sizes.items()), self.numbers))
 
     @property
     def unbounded(self) -> bool:
@@ -79,5 +82,5 @@ class Scope:
 
 UNBOUNDED = Scope()
 
-SMALL = Scope({"Request": 2, "Slot": 3, "Page": 2, "Prefix": 7, "Step": 1}, numbers=4)
+SMALL = Scope({"Request": 2, "Slot": 3, "Page": 2, "Window": 1, "Prefix": 7, "Step": 1}, numbers=4)
 """Enough for every edit of a table to show, and small enough to be solved at once."""

@@ -11,8 +11,13 @@ from dataclasses import dataclass
 import z3
 
 from milepost.proofs.scope import Scope, Term
-from milepost.proofs.world import Background, World
-from milepost.spec.ownership import PAGE_ROWS, SLOT_ROWS, Row
+from milepost.proofs.world import KINDS, Background, World
+from milepost.spec.ownership import PAGE_ROWS, SLOT_ROWS, PageState, Row
+
+
+def table_of(kind: str) -> str:
+    """Return the table of a kind of cell, `Slot` or `Page`."""
+    return "Page" if kind == "Window" else kind
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,16 @@ class Tables:
     def rows(self, table: str) -> tuple[Row, ...]:
         """Return the rows of the `Slot` or the `Page` table."""
         return self.slots if table == "Slot" else self.pages
+
+    def rows_of(self, kind: str) -> tuple[Row, ...]:
+        """Return the rows that a kind of cell takes: only a window's pages slide out."""
+        rows = self.rows(table_of(kind))
+        return tuple(row for row in rows if kind != "Page" or PageState.TOMBSTONE not in (row.before, row.after))
+
+    def uses(self) -> Iterator[tuple[str, Row]]:
+        """Yield each kind of cell with each row that it takes."""
+        for kind in KINDS:
+            yield from ((kind, row) for row in self.rows_of(kind) if self.only is None or row == self.only)
 
     def __iter__(self) -> Iterator[tuple[str, Row]]:
         both = [*(("Slot", row) for row in self.slots), *(("Page", row) for row in self.pages)]
@@ -55,7 +70,7 @@ class Names:
 
 
 def make_names(scope: Scope, table: str) -> Names:
-    """Return the free names of a step on one cell of a table."""
+    """Return the free names of a step on one cell of a kind."""
     def of(sort: str, name: str) -> Term:
         return scope.constant(sort, f"the_{name}")
 
@@ -70,14 +85,14 @@ def make_names(scope: Scope, table: str) -> Names:
 def facts_of(world: World, base: Background, table: str, row: Row, names: Names) -> dict[str, Term]:
     """Return every fact that a guard may name; the endpoint of an empty slot is the one that the step claims."""
     cells, cell, entry = world.cells(table), names.cell, names.entry
-    ends = cells.start(cell) + base.page_size if table == "Page" else base.length(entry)
+    ends = base.length(entry) if table == "Slot" else cells.start(cell) + base.size(table)
     return {
         "request": names.request, "owner": cells.owner(cell), "leases": cells.leases(cell),
         "endpoint": names.claimed if row.before == "free" else cells.endpoint(cell),
         "new_endpoint": names.goal, "accepted_length": names.goal, "position": names.position,
         "step_start": names.start, "step_end": names.stop, "grid": base.grid, "closing": _bit(names.closing),
         "depth": base.length(entry), "same_prefix": _bit(entry == base.text(names.request, ends)),
-        "entry_occupied": _bit(cells.has(entry)), "filled": cells.filled(cell), "page_size": base.page_size,
+        "entry_occupied": _bit(cells.has(entry)), "filled": cells.filled(cell), "page_size": base.size(table),
         "source_leases": _bit(world.slots.holds(names.request, names.source)),
         "source_endpoint": world.slots.endpoint(names.source),
         "in_flight": names.in_flight, "dependents": names.dependents,

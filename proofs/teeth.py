@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import z3
 
-from milepost.proofs.invariants import reachable
 from milepost.proofs.moves import Model, Move, model
 from milepost.proofs.prover import Obligation, decide
 from milepost.proofs.scope import SMALL, UNBOUNDED, Term
-from milepost.proofs.tables import Tables
+from milepost.proofs.tables import Tables, table_of
 from milepost.proofs.theorems import all_theorems
 from milepost.proofs.theorems import theorem as theorem_of
 from milepost.spec.ownership import Guard, Row, holds
@@ -105,7 +104,7 @@ def _narrowed(edit: Edit) -> Tables:
 def _concerns(obligation: Obligation, edit: Edit) -> bool:
     if isinstance(obligation.subject, Move):
         move = obligation.subject
-        return edit.edited is not None and move.table == edit.table and move.row == edit.edited
+        return edit.edited is not None and table_of(move.table) == edit.table and move.row == edit.edited
     return edit.edited is None and obligation.subject in (
         (edit.table, edit.row.name), (edit.table, edit.row.before))
 
@@ -113,11 +112,11 @@ def _concerns(obligation: Obligation, edit: Edit) -> bool:
 def follows(edit: Edit) -> bool:
     """Tell whether the guard holds wherever the rest of its row and the other theorems do, for any number of things."""
     whole = model(replace(edit.tables, only=edit.edited), UNBOUNDED)
-    move = next(move for move, _ in whole.row_moves() if move.table == edit.table)
-    assert edit.guard is not None
-    claim = holds(edit.guard, move.facts)
-    known = (*reachable(whole.background, whole.before), *move.demands)
-    return decide(Obligation(edit.name, known, claim), LITTLE)[0] == "proved"
+    moves = [move for move, _ in whole.row_moves() if table_of(move.table) == edit.table]
+    assert edit.guard is not None and moves
+    known = whole.known
+    return all(decide(Obligation(edit.name, (*known, *move.demands), holds(edit.guard, move.facts)), LITTLE)[0] == (
+        "proved") for move in moves)
 
 
 LENGTHS = ("endpoint", "depth", "position", "step_start", "step_end", "new_endpoint", "accepted_length")
@@ -146,7 +145,7 @@ def _numbers(obligation: Obligation, found: Term) -> dict[str, int]:
 def possible(whole: Model, moves: Iterable[Move]) -> dict[str, bool]:
     """Tell of each step whether it can be taken in some reachable world of a small scope, and then changes it."""
     found: dict[str, bool] = {}
-    known = reachable(whole.background, whole.before)
+    known = whole.known
     for move in moves:
         solver = z3.Solver()
         solver.add(*known, move.allowed, changed(whole, move))

@@ -130,7 +130,8 @@ SLOT_ROWS: tuple[Row, ...] = (
     Row("evict", "donated", "evicted", (Guard("leases", "==", 0),), "KV pages may stay: a tombstone"),
     Row("reclaim", "evicted", "free", (_LANDED,), "no step in flight can touch it", True),
     Row("speculate", "free", "draft", (), "one column for each draft token"),
-    Row("accept", "draft", "live", (Guard("endpoint", "==", "accepted_length"),), "live at its own length"),
+    Row("accept", "draft", "live", (Guard("endpoint", "==", "accepted_length"), _LANDED),
+        "live at its own length, once the step that wrote it has landed"),
     Row("reject", "draft", "free", (_LANDED,), "a rejected column never becomes live", True),
 )
 
@@ -144,5 +145,7 @@ PAGE_ROWS: tuple[Row, ...] = (
     Row("evict", "shared", "evicted", (Guard("leases", "==", 0), Guard("dependents", "==", 0)), "nothing needs it"),
     Row("reclaim", "evicted", "free", (_LANDED,), "no step in flight can touch it", True),
     Row("slide out", "shared", "tombstone", (Guard("leases", "==", 0),), "window only: full KV stays"),
-    Row("revive", "tombstone", "shared", (Guard("leases", "==", 0),), "window only: recomputed by a request"),
+    Row("revive", "tombstone", "shared", (*_WHOLE, Guard("leases", "==", 0)),
+        "window only: all of it was computed again by a request with that prefix", True),
+    Row("evict", "tombstone", "evicted", (), "window only: the cell is needed elsewhere; full KV stays"),
 )

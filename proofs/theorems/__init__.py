@@ -9,8 +9,10 @@ from milepost.proofs.prover import Theorem
 NAMES = (
     "one_owner", "snapshots_never_change", "leases_read_their_own_prefix", "endpoints_are_exact",
     "snapshots_end_at_boundaries", "leased_cells_stay_published", "leases_never_fall_below_zero",
-    "protected_snapshots_keep_their_path", "every_cell_is_accounted_for", "every_cell_finds_its_way_back",
-    "refusals_change_nothing", "landing", "running_requests_keep_their_state", "steps_follow_the_table",
+    "protected_snapshots_keep_their_path", "dropping_one_kind_keeps_the_others", "drafts_count_only_when_accepted",
+    "every_cell_is_accounted_for", "every_cell_finds_its_way_back",
+    "refusals_change_nothing", "landing", "running_requests_keep_their_state",
+    "preemption_returns_everything", "steps_follow_the_table",
     "rows_exclude_each_other", "rows_allow_what_the_lifecycle_needs",
     "resume_is_sound", "resume_asks_for_no_more", "the_hit_is_the_deepest", "shrinking_ends_at_the_deepest",
     "whole_pages_hold_what_is_needed", "the_trailing_window_suffices", "any_number_of_grids_has_a_common_one",

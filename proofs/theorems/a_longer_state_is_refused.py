@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import z3
 
-from milepost.proofs.invariants import reachable
 from milepost.proofs.moves import Move, model
 from milepost.proofs.prover import Obligation
 from milepost.proofs.scope import Scope, Term
@@ -23,7 +22,7 @@ def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
     """Yield for each row to an entry: that guard fails, the others hold, and what would follow without it."""
     whole = model(tables, scope)
     base, before = whole.background, whole.before
-    known = reachable(base, before)
+    known = whole.known
     for move, row in whole.row_moves():
         if move.table == "Slot" and row.after == "donated" and row.before in ("live", "frozen"):
             cell = move.names.cell

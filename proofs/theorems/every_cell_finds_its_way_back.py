@@ -9,12 +9,11 @@ from collections.abc import Iterator
 
 import z3
 
-from milepost.proofs.invariants import reachable
 from milepost.proofs.moves import Move, model
 from milepost.proofs.prover import Obligation
 from milepost.proofs.scope import Scope, Term
-from milepost.proofs.tables import Tables
-from milepost.proofs.world import STATES, World, state_term
+from milepost.proofs.tables import Tables, table_of
+from milepost.proofs.world import KINDS, STATES, World, state_term
 from milepost.spec.ownership import Row, edges
 
 
@@ -29,14 +28,14 @@ def distances(rows: tuple[Row, ...]) -> dict[str, int]:
 def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
     """Yield for each state but free that some row leads nearer to it."""
     whole = model(tables, scope)
-    known = reachable(whole.background, whole.before)
-    for table in ("Slot", "Page"):
-        away = distances(tables.rows(table))
-        for state in STATES[table]:
+    known = whole.known
+    for kind in KINDS:
+        away = distances(tables.rows_of(kind))
+        for state in STATES[kind]:
             if state != "free":
-                moves = [move for move, row in whole.row_moves() if move.table == table and nearer(row, state, away)]
-                yield Obligation(f"{table.lower()} {state}", tuple(known), way_back(whole.before, table, state, moves),
-                                 (table, state))
+                moves = [move for move, row in whole.row_moves() if move.table == kind and nearer(row, state, away)]
+                yield Obligation(f"{kind.lower()} {state}", tuple(known), way_back(whole.before, kind, state, moves),
+                                 (table_of(kind), state))
 
 
 def nearer(row: Row, state: str, away: dict[str, int]) -> bool:

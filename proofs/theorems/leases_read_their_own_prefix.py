@@ -19,8 +19,7 @@ def read_right(base: Background, before: World, move: Move) -> dict[str, Term]:
             cells.holds(request, cell),
             cells.encodes(cell) == base.text(request, base.length(cells.entry(cell)))))
 
-    after = move.after
-    return {"slots hold the reader's prefix": right(after.slots), "pages hold the reader's prefix": right(after.pages)}
+    return {f"{cells.table.lower()}s hold the reader's prefix": right(cells) for cells in move.after.every_kind()}
 
 
 OBLIGATIONS = also(kept(own_prefixes, page_contents), true_of_each_step(read_right))

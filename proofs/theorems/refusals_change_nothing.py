@@ -1,15 +1,15 @@
 """An operation that refuses changes nothing: a row whose guard fails leaves the whole world as it was.
 
-Where one operation takes two rows, a page evicted with the snapshot at its end, the second is never refused once the
-first is allowed, so that none is left half done. Verbs that make room before they refuse are not modelled.
+Where one operation takes several rows, a page evicted with the snapshot at its end and the window's pages that only it
+covers, the others are never refused once the first is allowed, so that none is left half done. Verbs that make room
+before they refuse are not modelled.
 """
 
 from collections.abc import Iterator
 
 import z3
 
-from milepost.proofs.invariants import reachable
-from milepost.proofs.moves import Move, attempted, model
+from milepost.proofs.moves import Model, Move, attempted, model
 from milepost.proofs.prover import Obligation
 from milepost.proofs.scope import Scope, Term
 from milepost.proofs.tables import Tables
@@ -20,15 +20,15 @@ from milepost.spec.ownership import holds
 def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
     """Yield that a refused row changes no function of any cell, and that a page's eviction is whole."""
     whole = model(tables, scope)
-    known = reachable(whole.background, whole.before)
+    known = whole.known
     for move, _ in whole.row_moves():
         after = attempted(whole.before, move)
         yield Obligation(f"refused; {move.label}", (z3.Not(z3.And(*move.demands)),),
                          same(scope, whole.before, after), move)
     for move, row in whole.row_moves():
         if (move.table, row.name) == ("Page", "evict"):
-            claim = snapshot_may_go(whole.before, tables, move)
-            yield Obligation(f"whole; {move.label}", (*known, move.allowed), claim, move)
+            for claim in (snapshot_may_go(whole.before, tables, move), windows_may_go(whole, tables, move)):
+                yield Obligation(f"whole; {move.label}", (*known, move.allowed), claim, move)
 
 
 def same(scope: Scope, before: World, after: World) -> Term:
@@ -38,7 +38,8 @@ def same(scope: Scope, before: World, after: World) -> Term:
                 for name in function_names()]
 
     request = scope.constant("Request", "some_request")
-    return z3.And(*agree(before.slots, after.slots), *agree(before.pages, after.pages),
+    kinds = zip(before.every_kind(), after.every_kind(), strict=True)
+    return z3.And(*(one for old, new in kinds for one in agree(old, new)),
                   before.started(request) == after.started(request), before.live(request) == after.live(request))
 
 
@@ -54,11 +55,22 @@ def places(scope: Scope, table: str, name: str) -> Iterator[tuple[Term, ...]]:
 def snapshot_may_go(before: World, tables: Tables, move: Move) -> Term:
     """Return that the snapshot at an evictable page's end, if there is one, may be evicted by its own row."""
     slots, entry = before.slots, before.pages.entry(move.names.cell)
-    slot = slots.cell_of(entry)
-    allowed = [z3.And(slots.state(slot) == state_term("Slot", row.before),
-                      *(holds(guard, {"leases": slots.leases(slot)}) for guard in row.guards))
-               for row in tables.slots if row.name == "evict"]
-    return z3.Implies(slots.has(entry), z3.Or(*allowed))
+    return z3.Implies(slots.has(entry), may_go(slots, tables, slots.cell_of(entry)))
+
+
+def windows_may_go(whole: Model, tables: Tables, move: Move) -> Term:
+    """Return that the pages of a window that an evictable page covers may be evicted by their own rows."""
+    base, windows, entry = whole.background, whole.before.windows, whole.before.pages.entry(move.names.cell)
+    return base.scope.every("Window", lambda page: z3.Implies(
+        z3.And(windows.attached(page), base.cover(windows.entry(page)) == entry), may_go(windows, tables, page)))
+
+
+def may_go(cells: Cells, tables: Tables, cell: Term) -> Term:
+    """Return that some row evicts a cell, on which nothing published depends."""
+    facts = {"leases": cells.leases(cell), "dependents": z3.IntVal(0)}
+    return z3.Or(*(z3.And(cells.state(cell) == state_term(cells.table, row.before),
+                          *(holds(guard, facts) for guard in row.guards))
+                   for row in tables.rows_of(cells.table) if row.name == "evict"))
 
 
 OBLIGATIONS = obligations

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 import z3
 
 from milepost.proofs.effects import EFFECTS
-from milepost.proofs.invariants import reachable
 from milepost.proofs.moves import in_flight_counted, model
 from milepost.proofs.prover import Obligation
 from milepost.proofs.scope import Scope, Term
-from milepost.proofs.tables import Names, Tables, make_names
+from milepost.proofs.tables import Names, Tables, make_names, table_of
 from milepost.proofs.world import READABLE, Background, World
 
 Need = Callable[[Background, World, Names], list[Term]]
@@ -21,9 +20,6 @@ Need = Callable[[Background, World, Names], list[Term]]
 def _slot(*states: str, named: bool = False, landed: bool = False) -> Need:
     return _cell("Slot", states, named, landed)
 
-
-def _page(*states: str, named: bool = False, landed: bool = False) -> Need:
-    return _cell("Page", states, named, landed)
 
 
 def _cell(table: str, states: tuple[str, ...], named: bool, landed: bool) -> Need:
@@ -58,15 +54,39 @@ def _at_the_end(base: Background, world: World, names: Names) -> list[Term]:
     return [names.closing, world.slots.endpoint(names.cell) % base.grid == 0]
 
 
-def _whole_page(base: Background, world: World, names: Names) -> list[Term]:
-    pages, end = world.pages, world.pages.start(names.cell) + base.page_size
-    return [pages.filled(names.cell) == base.page_size, names.entry == base.text(names.request, end),
-            z3.Not(pages.has(names.entry))]
+def _whole_page(kind: str) -> Need:
+    def need(base: Background, world: World, names: Names) -> list[Term]:
+        cells, size = world.cells(kind), base.size(kind)
+        return [cells.filled(names.cell) == size, z3.Not(cells.has(names.entry)),
+                names.entry == base.text(names.request, cells.start(names.cell) + size)]
+    return need
 
 
-def _unread_page(base: Background, world: World, names: Names) -> list[Term]:
-    return [base.scope.every("Request", lambda request: z3.Not(world.pages.holds(request, names.cell))),
-            world.pages.leases(names.cell) == 0]
+def _unread_page(kind: str) -> Need:
+    def need(base: Background, world: World, names: Names) -> list[Term]:
+        cells = world.cells(kind)
+        return [base.scope.every("Request", lambda request: z3.Not(cells.holds(request, names.cell))),
+                cells.leases(names.cell) == 0]
+    return need
+
+
+def _undepended(base: Background, world: World, names: Names) -> list[Term]:
+    return [names.dependents == 0]
+
+
+def _of_pages(kind: str) -> dict[tuple[str, str], Need]:
+    """Return the acts on pages of the full group or of a window."""
+    def page(*states: str, named: bool = False, landed: bool = False) -> Need:
+        return _cell(kind, states, named, landed)
+
+    return {
+        (kind, "allocate"): page("free"),
+        (kind, "publish"): _with(page("private", named=True, landed=True), _whole_page(kind)),
+        (kind, "return"): page("private", named=True, landed=True),
+        (kind, "lease"): page("shared"), (kind, "release"): page("shared"),
+        (kind, "evict"): _with(_with(page("shared"), _unread_page(kind)), _undepended),
+        (kind, "reclaim"): page("evicted", landed=True),
+    }
 
 
 ACTS: dict[tuple[str, str], Need] = {
@@ -84,19 +104,15 @@ ACTS: dict[tuple[str, str], Need] = {
     ("Slot", "evict"): _slot("donated"),
     ("Slot", "reclaim"): _slot("evicted", landed=True),
     ("Slot", "speculate"): _slot("free"),
-    ("Slot", "accept"): _with(_slot("draft"),
+    ("Slot", "accept"): _with(_slot("draft", landed=True),
                               lambda base, world, names: [names.goal == world.slots.endpoint(names.cell)]),
     ("Slot", "reject"): _slot("draft", landed=True),
-    ("Page", "allocate"): _page("free"),
-    ("Page", "publish"): _with(_page("private", named=True, landed=True), _whole_page),
-    ("Page", "return"): _page("private", named=True, landed=True),
-    ("Page", "lease"): _page("shared"),
-    ("Page", "release"): _page("shared"),
-    ("Page", "evict"): _with(_with(_page("shared"), _unread_page),
-                             lambda base, world, names: [names.dependents == 0]),
-    ("Page", "reclaim"): _page("evicted", landed=True),
-    ("Page", "slide out"): _with(_page("shared"), _unread_page),
-    ("Page", "revive"): _page("tombstone"),
+    **_of_pages("Page"),
+    **_of_pages("Window"),
+    ("Window", "slide out"): _with(_cell("Window", ("shared",), False, False), _unread_page("Window")),
+    ("Window", "revive"): _with(_cell("Window", ("tombstone",), False, True), lambda base, world, names: [
+        world.windows.filled(names.cell) == base.window_page]),
+    ("Window", "evict tombstone"): _cell("Window", ("tombstone",), False, False),
 }
 
 
@@ -104,14 +120,14 @@ def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
     """Yield for each act that some row of its name applies."""
     whole = model(tables, scope)
     base, before = whole.background, whole.before
-    known = reachable(base, before)
-    for (table, name), need in ACTS.items():
-        names = make_names(scope, table)
-        conduct, _ = EFFECTS[table, name](base, before, before, names, tables)
-        counted = in_flight_counted(scope, before.cells(table), names)
-        applies = [z3.And(*move.demands) for move, row in whole.row_moves() if (move.table, row.name) == (table, name)]
-        yield Obligation(f"{table.lower()} {name}", (*known, *conduct, *counted, *need(base, before, names)),
-                         z3.Or(*applies), (table, name))
+    known = whole.known
+    for (kind, act), need in ACTS.items():
+        names, name = make_names(scope, kind), act.removesuffix(" tombstone")
+        conduct, _ = EFFECTS[kind, name](base, before, before, names, tables)
+        counted = in_flight_counted(scope, before.cells(kind), names)
+        applies = [z3.And(*move.demands) for move, row in whole.row_moves() if (move.table, row.name) == (kind, name)]
+        yield Obligation(f"{kind.lower()} {act}", (*known, *conduct, *counted, *need(base, before, names)),
+                         z3.Or(*applies), (table_of(kind), name))
 
 
 OBLIGATIONS = obligations

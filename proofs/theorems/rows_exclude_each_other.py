@@ -5,7 +5,6 @@ from itertools import combinations
 
 import z3
 
-from milepost.proofs.invariants import reachable
 from milepost.proofs.moves import model
 from milepost.proofs.prover import Obligation
 from milepost.proofs.scope import Scope
@@ -15,7 +14,7 @@ from milepost.proofs.tables import Tables
 def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
     """Yield for each two rows of one name that not both apply."""
     whole = model(tables, scope)
-    known = reachable(whole.background, whole.before)
+    known = whole.known
     for (move, row), (other, another) in combinations(whole.row_moves(), 2):
         if move.table == other.table and row.name == another.name:
             both = z3.And(*move.demands, *other.demands)

@@ -1,7 +1,7 @@
 """Only the owner writes, and never a frozen, donated or protected slot, nor a page that others may read.
 
 The content of a frozen slot and of a slot at an entry is the same after every step that leaves it there. A shared page
-keeps its content too; its window cells are given up only where nobody reads them.
+keeps its content too, and a page that anybody reads is neither evicted nor slides out.
 """
 
 import z3
@@ -20,13 +20,16 @@ def unchanged(base: Background, before: World, move: Move) -> dict[str, Term]:
     slots = every("Slot", lambda slot: z3.Implies(
         z3.And(before.slots.is_in(slot, SNAPSHOTS), after.slots.is_in(slot, SNAPSHOTS)),
         after.slots.encodes(slot) == before.slots.encodes(slot)))
-    pages = every("Page", lambda page: z3.Implies(
-        z3.And(before.pages.is_in(page, ("shared",)), after.pages.is_in(page, ("shared",))),
-        after.pages.encodes(page) == before.pages.encodes(page)))
-    read = every("Request Page", lambda request, page: z3.Implies(
-        before.pages.holds(request, page), after.pages.encodes(page) == before.pages.encodes(page)))
-    return {"a snapshot is not written": slots, "a shared page is not written": pages,
-            "what is read is not given up": read}
+    claims = {"a snapshot is not written": slots}
+    for old, new in ((before.pages, after.pages), (before.windows, after.windows)):
+        kind = old.table
+        claims[f"a shared {kind.lower()} is not written"] = every(kind, lambda page, old=old, new=new: z3.Implies(
+            z3.And(old.is_in(page, ("shared",)), new.is_in(page, ("shared",))),
+            new.encodes(page) == old.encodes(page)))
+        claims[f"a {kind.lower()} that is read stays"] = every(
+            f"Request {kind}", lambda request, page, old=old, new=new: z3.Implies(old.holds(request, page), z3.And(
+                new.is_in(page, ("shared",)), new.encodes(page) == old.encodes(page))))
+    return claims
 
 
 OBLIGATIONS = true_of_each_step(unchanged)

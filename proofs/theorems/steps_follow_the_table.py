@@ -1,6 +1,6 @@
 """Every step follows an edge of the ownership table, for every cell that it touches and every one that it does not.
 
-Two rows may be taken in one step only where a page is evicted with the snapshot at its end.
+Several rows are taken in one step only where a page is evicted with the snapshot and the window's pages at its end.
 """
 
 import z3
@@ -8,8 +8,9 @@ import z3
 from milepost.proofs.induction import true_of_each_step
 from milepost.proofs.moves import Move
 from milepost.proofs.scope import Term
+from milepost.proofs.tables import Tables
 from milepost.proofs.world import Background, Cells, World, state_term
-from milepost.spec.ownership import PAGE_ROWS, SLOT_ROWS, Row, edges
+from milepost.spec.ownership import Row, edges
 
 
 def follows(base: Background, before: World, move: Move) -> dict[str, Term]:
@@ -21,8 +22,9 @@ def follows(base: Background, before: World, move: Move) -> dict[str, Term]:
                 for one, other in sorted(edges(rows))))
         return base.scope.every(old.table, edge)
 
-    return {"slots follow an edge": along(before.slots, move.after.slots, SLOT_ROWS),
-            "pages follow an edge": along(before.pages, move.after.pages, PAGE_ROWS)}
+    tables = Tables()
+    return {f"{old.table.lower()}s follow an edge": along(old, new, tables.rows_of(old.table))
+            for old, new in zip(before.every_kind(), move.after.every_kind(), strict=True)}
 
 
 OBLIGATIONS = true_of_each_step(follows)

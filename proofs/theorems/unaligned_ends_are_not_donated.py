@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import z3
 
-from milepost.proofs.invariants import reachable
 from milepost.proofs.moves import model
 from milepost.proofs.prover import Obligation
 from milepost.proofs.scope import Scope
@@ -18,7 +17,7 @@ from milepost.proofs.tables import Tables
 def obligations(tables: Tables, scope: Scope) -> Iterator[Obligation]:
     """Yield for each row to an entry that the slot's endpoint is a boundary, before and after."""
     whole = model(tables, scope)
-    base, known = whole.background, reachable(whole.background, whole.before)
+    base, known = whole.background, whole.known
     for move, row in whole.row_moves():
         if move.table == "Slot" and row.after == "donated" and row.before in ("live", "frozen"):
             slots, cell = whole.before.slots, move.names.cell

@@ -23,7 +23,7 @@ from milepost.spec.words import GroupKind
 NUMBERS = range(3)
 REQUESTS = SMALL.elements("Request")
 SCOPE = SMALL
-ROWS = [(table, row) for table, row in Tables()]
+ROWS = list(Tables().uses())
 IDS = [f"{table} {row.name} {row.before}" for table, row in ROWS]
 
 
@@ -104,6 +104,11 @@ def protected(cells: Cells, row: Row, case: Case) -> None:
     cells.protect(0)
 
 
+def accepted(cells: Cells, row: Row, case: Case) -> None:
+    assert isinstance(cells, SlotCells)
+    cells.accept(0, case.facts["accepted_length"])
+
+
 def leased(cells: Cells, row: Row, case: Case) -> None:
     assert isinstance(cells, PageCells)
     cells.lease(0)
@@ -114,10 +119,11 @@ METHODS: dict[str, Method] = {
     **dict.fromkeys(("supersede", "return", "reclaim", "reject"), vacated),
     **dict.fromkeys(("donate", "donate final", "publish"), handed_over),
     "advance": advanced, "protect": protected, "lease": leased, "release": lambda cells, row, case: cells.release(0),
+    "accept": accepted,
 }
 """What the reference does for each row; the others only move, since it never takes them."""
 
-ONLY_MOVED = {"evict", "accept", "slide out", "revive"}
+ONLY_MOVED = {"evict", "slide out", "revive"}
 
 
 class InSolver:
@@ -157,7 +163,7 @@ class InSolver:
             (self.unknown["owner"], REQUESTS[case.owner - 1]), (names.request, REQUESTS[ACTOR - 1]),
             (self.unknown["endpoint"], z3.IntVal(endpoint)), (names.claimed, z3.IntVal(endpoint)),
             (self.unknown["leases"], z3.IntVal(case.leases)),
-            (names.goal, z3.IntVal(case.facts.get("new_endpoint", 0))),
+            (names.goal, z3.IntVal(case.facts.get("new_endpoint", case.facts.get("accepted_length", 0)))),
             (self.base.length(names.entry), z3.IntVal(case.facts.get("depth", 0))),
             *((self.fact_names[name], z3.IntVal(value)) for name, value in case.facts.items()
               if name in self.fact_names),

@@ -37,7 +37,7 @@ UNSEEN = {"page reclaim, evicted to free: in_flight == 0"}
 
 
 def of_our_caches(edit: Edit) -> bool:
-    return edit.row.name not in OF_OTHER_CACHES
+    return edit.row.name not in OF_OTHER_CACHES and edit.row.before != "tombstone"
 
 
 def cache_for(edit: Edit) -> type[Tempted]:

@@ -152,7 +152,7 @@ def test_a_guard_can_be_read_over_terms_as_well_as_over_numbers() -> None:
 
 def test_what_binds_our_own_caches_only_is_marked() -> None:
     assert [row.name for row in SLOT_ROWS if row.own_rule] == ["supersede", "return", "return", "reclaim", "reject"]
-    assert [row.name for row in PAGE_ROWS if row.own_rule] == ["publish", "return", "reclaim"]
+    assert [row.name for row in PAGE_ROWS if row.own_rule] == ["publish", "return", "reclaim", "revive"]
 
 
 def test_every_row_says_what_it_means_and_stands_there_once() -> None:
