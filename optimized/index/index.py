@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, KeysView, Mapping, Sequence
 
 from milepost.optimized.index.answers import (
     FULL,
@@ -288,6 +288,11 @@ class PrefixIndex:
         if self.tree.log is not None:
             self.tree.log.extend(self._stored(lease, side, cells, published))
         return published
+
+    def leased_columns(self, lease: Lease, name: str) -> KeysView[int] | range:
+        """Return the columns of a side group that a lease has: of a compressed group, the first ones."""
+        side = self._side(name)
+        return lease.windows[side.number].keys() if isinstance(side, Window) else range(lease.strip_ends[side.number])
 
     def _stored(
         self, lease: Lease, side: AnySide, cells: Mapping[int, int], published: SidePublished

@@ -64,7 +64,8 @@ class Ledger(PageBook[Edge]):
     def remove_mark(self, snapshot: Mark) -> None:
         """Take an unleased snapshot off its edge."""
         self.snapshot_queue.place(snapshot, snapshot.rank, 0)
-        edge = holder(snapshot.edge, snapshot.end)  # type: ignore[arg-type]  # None only after a reset
+        assert snapshot.edge is not None  # only after a reset
+        edge = holder(snapshot.edge, snapshot.end)
         del edge.marks[bisect_left(edge.marks, snapshot.end, key=END)]
         edge.marks = edge.marks or NO_MARKS
         edge.version = self.generation

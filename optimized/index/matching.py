@@ -72,7 +72,7 @@ class Match:
         if not self.states and not self.tree.sides:
             return {FULL: Reason.CAPPED if capped else full}
         short = {cut.name for cut in self.cuts}
-        reasons = {FULL: full}
+        reasons: dict[str, str] = {FULL: full}
         for side in self.tree.sides:
             missing = Reason.NO_WINDOW if isinstance(side, Window) else Reason.NO_ENTRIES
             reasons[side.name] = Reason.CAPPED if capped else missing if side.name in short else Reason.COMPLETE

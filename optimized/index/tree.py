@@ -201,14 +201,14 @@ class Tree(Ledger):
     def forget(self) -> GivenUp:
         """Forget everything; what is leased stays with its edges, of which only the leases know. Return the rest."""
         states: GivenUp = []
-        pages: GivenUp = []
+        freed: list[int] = []
         others: GivenUp = []
         for edge in list(self.edges()):
             for snapshot in edge.marks:
                 snapshot.edge, snapshot.queued = None, 0
                 if not snapshot.leases:
                     states.append((RECURRENT, snapshot.cell))
-            pages.extend((FULL, cell) for cell in edge.cells[edge.protected :])
+            freed.extend(edge.cells[edge.protected :])
             for side in self.sides:
                 others += side.forget(edge)
             self._cut_down(edge)
@@ -216,14 +216,14 @@ class Tree(Ledger):
         self.ghosts.clear()
         self.page_queue.clear()
         self.snapshot_queue.clear()
-        for _, page in pages:
+        for page in freed:
             del self.held_pages[page]
         for _, state in states:
             del self.held_states[state]
         self.evictable_pages = self.evictable_snapshots = 0
         for side in self.sides:
             side.forgotten()
-        return states + pages + others
+        return states + [(FULL, cell) for cell in freed] + others
 
     def _cut_down(self, edge: Edge) -> None:
         """Leave an edge nothing but the leased cells and who leases them; no child is named, so that all else goes."""
