@@ -18,7 +18,7 @@ from milepost.conformance.calls import call, describe
 from milepost.conformance.errors import AdapterError, EngineFailure, KitError
 from milepost.conformance.memory import Memory
 from milepost.conformance.outcome import Broken, Line, Outcome
-from milepost.conformance.sampling import accepted_drafts, driven_drafts, sampled_tokens
+from milepost.conformance.sampling import accepted_drafts, sampled_tokens
 from milepost.conformance.shapes import ShapeError
 from milepost.spec.answers import Answer, Frozen, Grant, Hit, Landing, Launched, Refused
 from milepost.spec.faults import Fault
@@ -155,9 +155,9 @@ class Driver:
             self.preempted.pop(operation.request, None)
 
     def _extend(self, operation: Extend, planned: bool) -> None:
-        draft = min(operation.draft, driven_drafts(self.capabilities))
+        draft = min(operation.draft, self.capabilities.speculates)
         if operation.draft and not draft:
-            self._skip("drafts are not driven")
+            self._skip("drafts are not offered")
         opening = self.waiting.pop(operation.request, None)
         if opening is not None:
             self._keep_overlap()
@@ -195,17 +195,16 @@ class Driver:
         self._keep_overlap()
         claim = self.state.claims[request]
         to = min(goal, max(claim.prompt, claim.length + 1))
-        self.drafts[request] = draft if claim.prompt <= to == goal else 0
-        asked = Extend(request, to, self.drafts[request])
-        return to <= claim.length or isinstance(self._ask_scheduler(asked), Grant)
+        self.drafts[request] = asked = draft if claim.prompt <= to == goal else 0
+        return to <= claim.length or isinstance(self._ask_scheduler(Extend(request, to, asked)), Grant)
 
     def _ask_scheduler(self, operation: Open | Extend) -> Answer:
         """Ask; an engine that schedules only with an earlier step's results gets them, from its first refusal on."""
         if self.awaits_results and not self.state.planned():
             self.land_down_to(self.capabilities.overlap)
         answer = self.ask(operation)
-        refused = isinstance(answer, Refused) and answer.reason == "in-flight"
-        if refused and len(self.state.flights) > self.capabilities.overlap:
+        late = len(self.state.flights) > self.capabilities.overlap
+        if late and isinstance(answer, Refused) and answer.reason == "in-flight":
             self.awaits_results = True
             answer = self._ask_scheduler(operation)
         return answer
@@ -321,7 +320,8 @@ class Driver:
         self._before_call(operation)
         if self.beat is not None:
             self.beat(self._index)
-        earlier = self.memory.before(self.state)
+        state = self.memory.accept(self.state, operation) if isinstance(operation, Land) else self.state
+        earlier = self.memory.before(state)
         started = time.perf_counter()
         try:
             sampled = sampled_tokens(self.state, operation) if isinstance(operation, Land) else {}
@@ -338,7 +338,7 @@ class Driver:
             raise
         except Exception as error:  # whatever the engine raises is the engine's fault
             raise self._engine_failed(operation, error) from error
-        readings = self.memory.differences(self.state, answer, earlier)
+        readings = self.memory.differences(state, answer, earlier)
         if readings and isinstance(answer, Hit | Launched | Landing | Frozen):
             answer = replace(answer, readings=readings)
         self._judge(operation, answer)

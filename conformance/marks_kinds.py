@@ -16,7 +16,7 @@ from milepost.spec.words import NULL, Cell, GroupKind
 
 MARKS_OF_KINDS: dict[str, str] = {
     "window-hits": "a hit named only the end of a window's path",
-    "hits-beside-tombstones": "a window was hit whose page just before the needed ones was gone",
+    "hits-beside-tombstones": "a window was hit of whose path a page before the needed ones was gone",
     "window-cuts": "a hit was shorter than the full KV in memory, where a window's pages were gone",
     "slid-out-pages": "a running request gave up a page that its window had left behind",
     "revived-pages": "a window's page was computed again that had been lost",
@@ -72,8 +72,8 @@ class KindMarks:
         for group in self._windows if answer.length else ():
             first = first_needed(group.kind, answer.length, group.window) // group.page_size
             self._count("window-hits", first)
-            previous = claim.stream.digests[first * group.page_size]
-            self._count("hits-beside-tombstones", first and (group.name, previous) not in memory)
+            earlier = claim.stream.digests[group.page_size : first * group.page_size + 1 : group.page_size]
+            self._count("hits-beside-tombstones", any((group.name, digest) not in memory for digest in earlier))
 
     def _cut_by_window(self, length: int, claim: Claim, memory: set[tuple[str, int]]) -> bool:
         """Tell whether the full KV in memory goes on to a boundary at which a window is not there."""

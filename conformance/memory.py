@@ -1,7 +1,8 @@
 """The harness as model runner where an engine's memory can be reached: it writes what the forward would write.
 
 A step's writes are kept back until the engine's next call that may copy, or the landing: an engine whose bookkeeping
-runs ahead of the device meets the memory that it would meet there.
+runs ahead of the device meets the memory that it would meet there. A draft column holds garbage until the landing that
+accepts its token.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from milepost.conformance.sampling import flight_of
 from milepost.spec.answers import Answer, Frozen, Hit, Landing, Launched, Phase, Slots, Table, named_cells
 from milepost.spec.capabilities import Capabilities, Group
+from milepost.spec.launch import accept
+from milepost.spec.operations import Land
 from milepost.spec.payload import ZERO, Content
-from milepost.spec.reads import entries_of
+from milepost.spec.reads import FaultFound, entries_of
 from milepost.spec.seam import Adapter, Remembered
-from milepost.spec.state import State
+from milepost.spec.state import Claim, State
 from milepost.spec.words import Cell
 
 Roles = dict[Cell, Group]
@@ -47,6 +51,31 @@ class Memory:
             self._engine.write(cell, group.name, content)
         self._pending.clear()
 
+    def accept(self, state: State, operation: Land) -> State:
+        """Write what the accepted drafts of a landing step hold; return the state of the judge in which they stand.
+
+        The forward wrote them at the launch; which of them are the request's own text is known from now on only, and
+        no one may read them before.
+        """
+        after, flight = state.copy(), flight_of(state, operation.step)
+        for request, count in operation.accepted.items() if self._groups else ():
+            claim = after.claims[request]
+            try:
+                accept(after, flight, claim, count)
+            except FaultFound:
+                return state  # what the judge will see for itself
+            self._write_changes(state, after, claim)
+        return after
+
+    def _write_changes(self, state: State, after: State, claim: Claim) -> None:
+        for cell, group in self._roles([claim.table]).items():
+            content, old = after.contents.get(cell), state.contents.get(cell)
+            if isinstance(content, tuple):
+                former = entries_of(old, len(content))
+                content = tuple(one if one != was else None for one, was in zip(content, former, strict=True))
+            if content != old:
+                self._engine.write(cell, group.name, content)
+
     def before(self, state: State) -> dict[Cell, Content]:
         """Read the slots whose content the engine's next call may change and not report."""
         slots = self._roles((claim.table for claim in state.claims.values()), Slots) if self._groups else {}
@@ -64,7 +93,7 @@ class Memory:
         given: list[Table] = [*answer.tables.values(), getattr(answer, "table", {})]
         roles = self._roles([*(claim.table for claim in state.claims.values()), *given])
         readings: dict[Cell, Content] = {}
-        for cell in {*touched, *earlier, *self._read_next(state, answer)} - self._pending.keys():
+        for cell in sorted({*touched, *earlier, *self._read_next(state, answer)} - self._pending.keys()):
             expected = predicted.get(cell)
             group = self._group(cell, roles, expected)
             if group is None or (expected is None and group.kind.paged):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from milepost.spec.capabilities import Capabilities
+from milepost.spec.geometry import boundary_grid
 from milepost.spec.words import GroupKind
 
 ENOUGH = 50
@@ -65,7 +66,7 @@ _PAGED: tuple[Minimum, ...] = (
     Minimum("decode-steps", 200, 1),
     Minimum("refused-then-continued", 1500),
     Minimum("closes-kept", 100, 1),
-    Minimum("unaligned-ends", 100),
+    Minimum("unaligned-ends", 100, 0, lambda one: boundary_grid(one.page_size, one.chunk_size) > 1),
     Minimum("batched-steps", 800, 1, lambda one: one.batched_steps),
     Minimum("opens-in-flight", 200, 1, lambda one: one.overlap > 0),
     Minimum("overlapped-steps", 200, 1, lambda one: one.overlap > 0),

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from milepost.spec.capabilities import Capabilities
 from milepost.spec.operations import Land
 from milepost.spec.state import Flight, State
-
-
-def driven_drafts(capabilities: Capabilities) -> int:
-    """Return the most draft columns of a step; none in an engine's own memory, to which only launches write."""
-    real = any(group.executes == "engine" for group in capabilities.groups)
-    return 0 if real else capabilities.speculates
 
 
 def flight_of(state: State, step_id: int | None) -> Flight:

@@ -64,6 +64,10 @@ SHIPPED: tuple[Shipped, ...] = (
         "FreeToken's hybrid radix cache, pages of 16 tokens", "freetoken",
     ),
     Shipped(
+        "freetoken:window", "milepost.conformance.adapters.freetoken_window", "make_window",
+        "FreeToken's sliding-window radix cache, pages of 1 token", "freetoken",
+    ),
+    Shipped(
         "sglang:rust", "milepost.conformance.adapters.sglang", "make_rust",
         "SGLang: its compiled tree core, extra_buffer, pages of 1 token", "sglang",
     ),
@@ -112,6 +116,46 @@ SHIPPED: tuple[Shipped, ...] = (
         "SGLang: its Python tree core, extra_buffer, mixed chunks, pages of 16 tokens", "sglang",
     ),
     Shipped(
+        "sglang:rust-window", "milepost.conformance.adapters.sglang", "make_rust_window",
+        "SGLang: its compiled tree core, window and states, pages of 1 token", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-window16", "milepost.conformance.adapters.sglang", "make_rust_window16",
+        "SGLang: its compiled tree core, window and states, pages of 16 tokens", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-window-released", "milepost.conformance.adapters.sglang", "make_rust_window_released",
+        "SGLang: its compiled tree core, window and states, a left window's lock released early", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-window-only", "milepost.conformance.adapters.sglang", "make_rust_window_only",
+        "SGLang: its compiled tree core, a window and no states, pages of 1 token", "sglang",
+    ),
+    Shipped(
+        "sglang:rust-window-only16", "milepost.conformance.adapters.sglang", "make_rust_window_only16",
+        "SGLang: its compiled tree core, a window and no states, pages of 16 tokens", "sglang",
+    ),
+    Shipped(
+        "sglang:python-window", "milepost.conformance.adapters.sglang", "make_python_window",
+        "SGLang: its Python tree core, window and states, pages of 1 token", "sglang",
+    ),
+    Shipped(
+        "sglang:python-window16", "milepost.conformance.adapters.sglang", "make_python_window16",
+        "SGLang: its Python tree core, window and states, pages of 16 tokens", "sglang",
+    ),
+    Shipped(
+        "sglang:python-window-released", "milepost.conformance.adapters.sglang", "make_python_window_released",
+        "SGLang: its Python tree core, window and states, a left window's lock released early", "sglang",
+    ),
+    Shipped(
+        "sglang:python-window-only", "milepost.conformance.adapters.sglang", "make_python_window_only",
+        "SGLang: its Python tree core, a window and no states, pages of 1 token", "sglang",
+    ),
+    Shipped(
+        "sglang:python-window-only16", "milepost.conformance.adapters.sglang", "make_python_window_only16",
+        "SGLang: its Python tree core, a window and no states, pages of 16 tokens", "sglang",
+    ),
+    Shipped(
         "vllm:full+state", "milepost.conformance.adapters.vllm", "make_full_state",
         "vLLM: full attention and recurrent states in blocks of the same tokens", "vllm",
     ),
@@ -126,6 +170,10 @@ SHIPPED: tuple[Shipped, ...] = (
     Shipped(
         "vllm:checkpoint", "milepost.conformance.adapters.vllm", "make_checkpoint",
         "vLLM: states written out inside a prefill, with and without a unit", "vllm",
+    ),
+    Shipped(
+        "vllm:full+state+draft", "milepost.conformance.adapters.vllm", "make_full_state_draft",
+        "vLLM: full attention and recurrent states, with a state for each draft position", "vllm",
     ),
     Shipped(
         "vllm:window", "milepost.conformance.adapters.vllm", "make_window",

@@ -8,7 +8,7 @@ their arguments, are given as terms.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -106,7 +106,9 @@ class Number:
 
 
 def bare(value: object) -> Term:
-    """Return the term of a number or condition, and anything else as it is."""
+    """Return the term of a number or condition, those of a tuple or list, and anything else as it is."""
+    if isinstance(value, tuple | list):
+        return tuple(map(bare, value))
     return value.term if isinstance(value, Number | Condition) else value
 
 
@@ -115,17 +117,23 @@ Divisor = Callable[[Term, Term], Term]
 
 def interpret(function: Callable[..., Any], *arguments: object, gcd: Divisor | None = None) -> Term:
     """Return what a function of `spec` gives for arguments of which terms are unknown integers or truths."""
-    found: list[tuple[Term, Term]] = []
-    trail: Trail | None = Trail()
-    while trail is not None:
-        given = [lifted(one, trail) for one in arguments]
-        result = bare(_rebound(function, trail, gcd)(*given))
-        found.append((trail.condition(), result))
-        trail = trail.next_trail()
+    found = list(outcomes(function, *arguments, gcd=gcd))
     joined = found[-1][1]
     for condition, result in reversed(found[:-1]):
         joined = z3.If(condition, result, joined)
     return joined
+
+
+def outcomes(
+    function: Callable[..., Any], *arguments: object, gcd: Divisor | None = None, **known: Callable[..., Term]
+) -> Iterator[tuple[Term, Any]]:
+    """Yield each way through a function: its condition and its result. `known` stand for functions that it calls."""
+    trail: Trail | None = Trail()
+    while trail is not None:
+        given = [lifted(one, trail) for one in arguments]
+        result = _rebound(function, trail, gcd, known)(*given)
+        yield trail.condition(), bare(result)
+        trail = trail.next_trail()
 
 
 def lifted(value: object, trail: Trail) -> object:
@@ -141,7 +149,9 @@ def lifted(value: object, trail: Trail) -> object:
     return value
 
 
-def _rebound(function: Callable[..., Any], trail: Trail, gcd: Divisor | None) -> Callable[..., Any]:
+def _rebound(
+    function: Callable[..., Any], trail: Trail, gcd: Divisor | None, known: Mapping[str, Callable[..., Term]]
+) -> Callable[..., Any]:
     """Return the function with its own code, in which `all`, `min` and `gcd` understand unknowns."""
     assert isinstance(function, FunctionType)
 
@@ -155,6 +165,10 @@ def _rebound(function: Callable[..., Any], trail: Trail, gcd: Divisor | None) ->
         assert gcd is not None
         return Number(gcd(bare(one), bare(other)), trail)
 
+    def as_known(name: str) -> Callable[..., object]:
+        return lambda *at: lifted(known[name](*map(bare, at)), trail)
+
     names = {"all": every, "min": least, "gcd": divisor, "__builtins__": builtins}
+    names |= {name: as_known(name) for name in known}
     return FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__,
                         function.__defaults__, function.__closure__)

@@ -15,7 +15,8 @@ from typing import Any
 from contexts import PAGE, TRUNKS, TURN, leaf, tokens, turn_ends
 from side import Case, Measure, now, resident_bytes, serve, since
 
-from milepost.conformance.adapters.sglang_engine import Engine, Settings
+from milepost.conformance.adapters.sglang_engine import Engine
+from milepost.conformance.adapters.sglang_settings import Settings
 
 CORE = sys.argv[1]
 

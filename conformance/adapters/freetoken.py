@@ -49,7 +49,7 @@ SIZES: dict[str, tuple[Configuration, ...]] = {
 
 def make(configuration: Configuration) -> Adapter:
     """Build one fresh cache; AdapterError where this interpreter has another FreeToken than 0.2.1."""
-    _require_version()
+    require_version()
     os.environ.setdefault("LOG_LEVEL", "CRITICAL")  # FreeToken reads it when its first module is imported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a CPU is no platform of Triton's, which says so at every import
@@ -91,7 +91,8 @@ def _up_to(grid: int, length: int) -> int:
     return -(-length // grid) * grid
 
 
-def _require_version() -> None:
+def require_version() -> None:
+    """Raise UsageError where FreeToken is not installed, AdapterError where it is another than 0.2.1."""
     try:
         found = metadata.version("freetoken")
     except metadata.PackageNotFoundError:

@@ -74,16 +74,17 @@ class Engine(scheduler_module.Scheduler):  # type: ignore[misc]  # FreeToken shi
 
     def __init__(self, configuration: Configuration) -> None:
         page, pages = configuration.page_size, configuration.pools["kv"]
-        self.pool = WatchedPool(configuration.pools["state"])
         self.chunk_size = configuration.chunk_size
         self.config = SimpleNamespace(page_size=page, tp_info=SimpleNamespace(size=1))
+        self.linear_pool: WatchedPool | None = None
         self.enter()
+        self.pool = self.make_pool(configuration)
         rows = torch.zeros((configuration.max_live + 1, pages * page), dtype=torch.int32)  # the last one is a dummy's
         self.engine = self._stand_in(rows, pages, page)
         self.device, self.stream = CPU, _Stream()
         self.engine_stream_ctx = contextlib.nullcontext()
         self.table_manager = TableManager(configuration.max_live, rows)
-        self.cache_manager = CacheManager(pages, page, rows, "hybrid_radix", linear_state_pool=self.pool)
+        self.cache_manager = self.make_manager(rows, pages, page)
         self.decode_manager = DecodeManager(page)
         self.prefill_manager = PrefillManager(self.cache_manager, self.table_manager, self.decode_manager)
         self.finished_reqs: set[Any] = set()
@@ -98,11 +99,20 @@ class Engine(scheduler_module.Scheduler):  # type: ignore[misc]  # FreeToken shi
         self.status_reporter = SimpleNamespace(report_batch=lambda *_, **__: None)
         self.replies: list[Any] = []
 
+    def make_pool(self, configuration: Configuration) -> Any:
+        """Return the pool of what is kept beside the KV: here of states."""
+        self.linear_pool = WatchedPool(configuration.pools["state"])
+        return self.linear_pool
+
+    def make_manager(self, rows: torch.Tensor, pages: int, page: int) -> CacheManager:
+        """Return FreeToken's manager of KV pages and of that pool."""
+        return CacheManager(pages, page, rows, "hybrid_radix", linear_state_pool=self.pool)
+
     def _stand_in(self, rows: torch.Tensor, pages: int, page: int) -> SimpleNamespace:
         """Return what the scheduler asks of its model runner; a batch is never padded and nothing is computed."""
         return SimpleNamespace(
             device=CPU, stream=_Stream(), page_table=rows, num_pages=pages, max_seq_len=pages * page,
-            linear_state_pool=self.pool, kv_cache=None, encoder_cache=None, forward_batch=self._model,
+            linear_state_pool=self.linear_pool, kv_cache=None, encoder_cache=None, forward_batch=self._model,
             graph_runner=SimpleNamespace(pad_batch=lambda batch: setattr(batch, "padded_reqs", batch.reqs)),
             attn_backend=SimpleNamespace(prepare_metadata=lambda batch: None),
             sampler=SimpleNamespace(prepare=lambda batch: None),
@@ -116,7 +126,7 @@ class Engine(scheduler_module.Scheduler):  # type: ignore[misc]  # FreeToken shi
             set_tp_info(0, 1)
             set_global_ctx(Context(page_size=1))
         context = get_global_ctx()
-        context.page_size, context.linear_state_pool = self.config.page_size, self.pool
+        context.page_size, context.linear_state_pool = self.config.page_size, self.linear_pool
 
     def send_result(self, reply: list[Any]) -> None:
         """Keep the replies: they go to nobody."""

@@ -10,10 +10,12 @@ where its kernels are told to write a checkpoint, `sglang_memory` the payloads i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import metadata
 
-from milepost.conformance.adapters.sglang_engine import LINEAR_LAYERS, Settings
+from milepost.conformance.adapters.sglang_modules import SLIDE
 from milepost.conformance.adapters.sglang_scheduler import SGLang, Sizes, engine_sizes
+from milepost.conformance.adapters.sglang_settings import LINEAR_LAYERS, Settings
 from milepost.conformance.errors import AdapterError, UsageError
 from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid, Group
 from milepost.spec.words import GroupKind
@@ -28,18 +30,24 @@ def _declare(settings: Settings, sizes: Sizes) -> Capabilities:
         "torch versions run)", "the scheduler's event loop (the harness calls its steps)",
         "one prefill batch for each request of a step",
     ]
-    if settings.chunk != 64:
+    if settings.window:
+        faked.append(f"a window is left behind every {SLIDE} tokens of decoding, not every 128")
+    if settings.chunk != 64 and settings.recurrent:
         faked.append(f"a model whose mamba_chunk_size is {settings.chunk}")
+    groups: tuple[Group, ...] = (Group("kv", GroupKind.FULL, "kv", page_size=settings.page),)
+    pools = {"kv": sizes.pages, "window": sizes.window_pages, "state": sizes.slots}
+    if settings.window:
+        groups += (Group("window", GroupKind.WINDOW, "window", page_size=settings.page, window=settings.window),)
+    if settings.recurrent:
+        groups += (Group("state", GroupKind.RECURRENT, "state", layers=len(LINEAR_LAYERS), executes="engine"),)
+    cacheable = settings.grid + 1 if settings.extra_buffer or not settings.recurrent else 0
     return Capabilities(
         engine="SGLang",
         version=WRITTEN_FOR,
         issues="https://github.com/sgl-project/sglang/issues",
         fidelity=Fidelity("imported", tuple(faked)),
-        groups=(
-            Group("kv", GroupKind.FULL, "kv", page_size=settings.page),
-            Group("state", GroupKind.RECURRENT, "state", layers=len(LINEAR_LAYERS), executes="engine"),
-        ),
-        pools={"kv": sizes.pages, "state": sizes.slots},
+        groups=groups,
+        pools={name: cells for name, cells in pools.items() if cells},
         chunk_size=settings.chunk,
         hit_alignment=settings.page,
         freeze_grid=FreezeGrid(settings.grid, "step"),
@@ -48,15 +56,15 @@ def _declare(settings: Settings, sizes: Sizes) -> Capabilities:
         explicit_publish=False,
         leases_on_open=False,
         overlap=int(settings.overlap),
-        independent_evict=("kv", "state"),
+        independent_evict=tuple(group.name for group in groups),
         evicts=True,
         namespaces=("cache_salt", "extra_key"),
         preempts=True,
         resets="idle",
         max_live=sizes.rows,
-        cells_per_request={"state": settings.slots_each},
-        promises=("not-inert", "admits-when-idle") if settings.extra_buffer else ("admits-when-idle",),
-        smallest_cacheable=settings.grid + 1 if settings.extra_buffer else 0,
+        cells_per_request={"state": settings.slots_each} if settings.recurrent else {},
+        promises=("not-inert", "admits-when-idle") if cacheable else ("admits-when-idle",),
+        smallest_cacheable=cacheable,
     )
 
 
@@ -77,12 +85,32 @@ def _chunk(chunk: int, page: int) -> int:
 
 def _maker(core: str, strategy: str, page: int, mixed: bool = False) -> Callable[[Configuration], SGLang]:
     def make(configuration: Configuration) -> SGLang:
-        _require_version()
         # Without the extra buffer the engine switches its overlapped schedule off (arg_groups/overrides.py:454).
         overlap = strategy != "no_buffer"
         settings = Settings(core, strategy, page, overlap, mixed, _chunk(configuration.chunk_size, page))
-        sizes = engine_sizes(settings, configuration)
-        return SGLang(settings, sizes, _declare(settings, sizes))
+        return _build(settings, configuration)
+
+    return make
+
+
+def _build(settings: Settings, configuration: Configuration) -> SGLang:
+    _require_version()
+    sizes = engine_sizes(settings, configuration)
+    return SGLang(settings, sizes, _declare(settings, sizes))
+
+
+def _window_maker(
+    core: str, page: int, releases: bool = False, recurrent: bool = True
+) -> Callable[[Configuration], SGLang]:
+    """Make a cache with a window: as wide as the configuration's window group, or a page and a half."""
+
+    def make(configuration: Configuration) -> SGLang:
+        asked = (group.window for group in configuration.groups if group.kind is GroupKind.WINDOW)
+        chunk = _chunk(configuration.chunk_size, page) if recurrent else page
+        strategy = "extra_buffer" if recurrent else "no_buffer"  # without states nobody reads it
+        window = next(asked, page + page // 2 + 2)
+        settings = Settings(core, strategy, page, True, False, chunk, window, releases, recurrent)
+        return _build(settings, configuration)
 
     return make
 
@@ -99,6 +127,16 @@ make_python_page16 = _maker("python", "extra_buffer", 16)
 make_python_page64 = _maker("python", "extra_buffer", 64)
 make_python_mixed = _maker("python", "extra_buffer", 1, mixed=True)
 make_python_mixed16 = _maker("python", "extra_buffer", 16, mixed=True)
+make_rust_window = _window_maker("rust", 1)
+make_rust_window16 = _window_maker("rust", 16)
+make_rust_window_released = _window_maker("rust", 1, releases=True)
+make_rust_window_only = _window_maker("rust", 1, recurrent=False)
+make_rust_window_only16 = _window_maker("rust", 16, recurrent=False)
+make_python_window = _window_maker("python", 1)
+make_python_window16 = _window_maker("python", 16)
+make_python_window_released = _window_maker("python", 1, releases=True)
+make_python_window_only = _window_maker("python", 1, recurrent=False)
+make_python_window_only16 = _window_maker("python", 16, recurrent=False)
 
 _PAGE1 = (
     Configuration(1, 8, {"kv": 40, "state": 10}, 2),
@@ -119,11 +157,43 @@ _PAGE64 = (
     Configuration(64, 64, {"kv": 14, "state": 20}, 4),
 )
 
+
+
+def _windowed(sizes: Configuration, window: int, pages: int, recurrent: bool = True) -> Configuration:
+    """Add a window group with a pool of so many pages to what is asked for, and take the states away."""
+    page = sizes.page_size
+    groups: tuple[Group, ...] = (
+        Group("kv", GroupKind.FULL, "kv", page_size=page),
+        Group("window", GroupKind.WINDOW, "window", page_size=page, window=window),
+    )
+    pools = {"kv": sizes.pools["kv"], "window": pages}
+    if recurrent:
+        groups, pools = (*groups, Group("state", GroupKind.RECURRENT, "state")), pools | {"state": sizes.pools["state"]}
+    return replace(sizes, groups=groups, pools=pools)
+
+
+_WINDOW1 = (
+    _windowed(_PAGE1[0], 5, 40), _windowed(_PAGE1[0], 9, 24), _windowed(_PAGE1[1], 6, 48), _windowed(_PAGE1[1], 20, 60),
+    _windowed(_PAGE1[0], 2, 20), _windowed(_PAGE1[3], 33, 200),
+)
+_WINDOW16 = (
+    _windowed(_PAGE16[0], 5, 8), _windowed(_PAGE16[0], 17, 12), _windowed(_PAGE16[1], 24, 10),
+    _windowed(_PAGE16[1], 40, 14), _windowed(_PAGE16[2], 33, 24),
+)
+_ONLY1 = tuple(_windowed(_PAGE1[index], window, pages, False) for index, window, pages in (
+    (0, 5, 24), (0, 9, 40), (1, 6, 40), (1, 20, 60), (2, 2, 20),
+))
+_ONLY16 = tuple(_windowed(_PAGE16[index], window, pages, False) for index, window, pages in (
+    (0, 5, 8), (0, 17, 12), (1, 24, 10), (1, 40, 14), (2, 33, 24),
+))
+"""Windows below, at and above a page, most of them no multiples of one, in pools for all tokens and for fewer."""
+
 SIZES = {
     f"sglang:{core}{variant}": sizes
     for core in ("rust", "python")
     for variant, sizes in (
         ("", _PAGE1), ("-no-buffer", _PAGE1), ("-page16", _PAGE16), ("-page64", _PAGE64), ("-mixed", _PAGE1),
-        ("-mixed16", _PAGE16),
+        ("-mixed16", _PAGE16), ("-window", _WINDOW1), ("-window16", _WINDOW16), ("-window-released", _WINDOW1),
+        ("-window-only", _ONLY1), ("-window-only16", _ONLY16),
     )
 }

@@ -12,42 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from milepost.conformance.adapters.sglang_modules import modules
+from milepost.conformance.adapters.sglang_pools import Room, build_allocator, build_rows, build_tree, free_pages
+from milepost.conformance.adapters.sglang_settings import Settings
 from milepost.conformance.adapters.sglang_tracking import Track, decode_track, prefill_track
 
-LINEAR_LAYERS = (0, 1, 2)
-FULL_LAYER = 3
 UNLIMITED = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The engine's own options: tree backend, `--mamba-radix-cache-strategy`, page, overlapped schedule, mixed chunks.
-
-    `chunk` are the tokens between two states that the chunked kernel writes: 64 for its linear attention
-    (kernels/ops/attention/fla/chunk_delta_h.py), else what the model's configuration calls `mamba_chunk_size`.
-    """
-
-    core: str
-    strategy: str
-    page: int
-    overlap: bool
-    mixed: bool = False
-    chunk: int = 64
-
-    @property
-    def grid(self) -> int:
-        """Tokens between two cached states (runtime_context.py:1958): chunk and page divide one another."""
-        return max(self.chunk, self.page)
-
-    @property
-    def slots_each(self) -> int:
-        """State slots that one request may need (mem_cache/kv_cache_configurator.py:3062)."""
-        return 3 + (1 + self.overlap if self.extra_buffer else 0)
-
-    @property
-    def extra_buffer(self) -> bool:
-        """True where a request owns slots that the forward writes checkpoints into."""
-        return self.strategy != "no_buffer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +43,8 @@ _published: list[Settings] = []
 class Engine:
     """One scheduler's worth of the engine. `running` are requests whose prompt is done, `chunked` one that is cut."""
 
-    def __init__(self, settings: Settings, tokens: int, slots: int, rows: int) -> None:
-        self.settings, self.tokens, self.slots, self.rows = settings, tokens, slots, rows
+    def __init__(self, settings: Settings, tokens: int, slots: int, rows: int, window_tokens: int = 0) -> None:
+        self.settings, self.tokens, self.rows = settings, tokens, rows
         self.m = modules()
         self._publish()
         self.model = SimpleNamespace(
@@ -83,10 +52,14 @@ class Engine:
             hf_text_config=SimpleNamespace(mamba_chunk_size=settings.chunk),
             self_opened_think_start_ids=None, think_end_ids=None, context_len=tokens + 64,
         )
-        self.pool, self.allocator, self.tree = self._build()
+        room = Room(tokens, window_tokens, slots, rows)
+        self.pool = build_rows(self.m, settings, room)
+        self.allocator = build_allocator(self.m, settings, room, self.pool)
+        self.tree = build_tree(self.m, settings, self.pool, self.allocator)
         self.processor = self._result_processor()
         self.moves: list[Moves] = []
-        self._listen(self.pool.mamba_pool)
+        if settings.recurrent:
+            self._listen(self.pool.mamba_pool)
         self.running: list[Any] = []
         self.chunked: Any = None
         self.pass_open = False
@@ -104,40 +77,8 @@ class Engine:
         # There is no model to read the chunk of its kernels from (arg_groups/overrides.py:1897 honours a preset).
         options._mamba_cache_chunk_size = settings.grid
         self.m.server_args.set_global_server_args_for_scheduler(options)
+        self.m.environ.envs.SGLANG_OPT_RELEASE_PREFILL_SWA.set(settings.releases)
         _published[:] = [settings]
-
-    def _build(self) -> tuple[Any, Any, Any]:
-        m, settings = self.m, self.settings
-        shape = m.mamba_utils.Mamba2StateShape.create(
-            tp_world_size=1, intermediate_size=4, n_groups=1, num_heads=1, head_dim=2, state_size=2, conv_kernel=5
-        )
-        parameters = m.mamba_utils.Mamba2CacheParams(shape=shape, layers=list(LINEAR_LAYERS))
-        pool = m.memory_pool.HybridReqToTokenPool(
-            size=self.rows, mamba_size=self.slots, mamba_spec_state_size=self.rows, max_context_len=self.tokens + 64,
-            device="cpu", enable_memory_saver=False, cache_params=parameters, mamba_layer_ids=list(LINEAR_LAYERS),
-            enable_mamba_extra_buffer=settings.extra_buffer, enable_overlap_schedule=settings.overlap,
-        )
-        kv = m.memory_pool.HybridLinearKVPool(
-            size=self.tokens, dtype=m.torch.bfloat16, page_size=settings.page, head_num=1, head_dim=1,
-            full_attention_layer_ids=[FULL_LAYER], device="cpu", mamba_pool=pool.mamba_pool,
-        )
-        if settings.page == 1:
-            allocator = m.allocator.TokenToKVPoolAllocator(
-                size=self.tokens, dtype=m.torch.bfloat16, device="cpu", kvcache=kv, need_sort=False
-            )
-        else:
-            allocator = m.paged(
-                size=self.tokens, page_size=settings.page, dtype=m.torch.bfloat16, device="cpu", kvcache=kv,
-                need_sort=False,
-            )
-        tree = m.radix_cache(m.init_params(
-            disable=False, req_to_token_pool=pool, token_to_kv_pool_allocator=allocator, page_size=settings.page,
-            tree_components=(m.component.FULL, m.component.MAMBA), enable_mamba_extra_buffer=settings.extra_buffer,
-            tree_core_backend=settings.core,
-        ))
-        if tree._tree_core_backend != settings.core:
-            raise RuntimeError(f"the engine fell back from its {settings.core} core to {tree._tree_core_backend}")
-        return pool, allocator, tree
 
     def _result_processor(self) -> Any:
         return self.m.processor.SchedulerBatchResultProcessor(
@@ -187,6 +128,9 @@ class Engine:
     def look_up(self, request: Any) -> None:
         """Match, and take a live slot for the copy out of the pass' group of slots (scheduler.py:4209-4260)."""
         self._publish()
+        if not self.settings.recurrent:
+            request.init_next_round_input(self.tree)
+            return
         self.pool.mamba_allocator.alloc_group_begin(1)
         request.init_next_round_input(self.tree)
         self.pool.mamba_allocator.alloc_group_end()
@@ -341,14 +285,13 @@ class Engine:
         self.allocator.clear()
         self.pool.reset_aux_cache_allocator()
 
-    def evict(self, tokens: int, states: int) -> None:
+    def evict(self, tokens: int, states: int, window_tokens: int = 0) -> None:
         """Evict as for an allocation of that size (mem_cache/unified_radix_cache.py:690)."""
         self._publish()
-        self.tree.evict(self.m.evict_params(num_tokens=tokens, mamba_num=states))
+        self.tree.evict(self.m.evict_params(num_tokens=tokens, swa_num_tokens=window_tokens, mamba_num=states))
 
-    def free_cells(self) -> tuple[set[int], set[int]]:
-        """Return the free pages and the free slots, off the engine's own free lists."""
-        return (
-            set(self.allocator.get_all_free_pages().tolist()),
-            set(self.pool.mamba_allocator.free_slots.tolist()),
-        )
+    def free_cells(self) -> dict[str, set[int]]:
+        """Return the free pages and the free slots by pool, off the engine's own free lists."""
+        pages, window_pages = free_pages(self.allocator, self.settings)
+        slots = self.pool.mamba_allocator.free_slots.tolist() if self.settings.recurrent else ()
+        return {"kv": pages, "window": window_pages, "state": set(slots)}

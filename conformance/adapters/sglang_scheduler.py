@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from milepost.conformance.adapters.sglang_engine import Engine, Settings
+from milepost.conformance.adapters.sglang_engine import Engine
 from milepost.conformance.adapters.sglang_memory import StateMemory
 from milepost.conformance.adapters.sglang_modules import ANSWER
+from milepost.conformance.adapters.sglang_pools import window_columns
+from milepost.conformance.adapters.sglang_settings import Settings
 from milepost.spec.answers import (
     Evicted,
     Frozen,
@@ -36,8 +38,6 @@ from milepost.spec.words import NULL, Cell, Namespace
 
 FILLER = 1
 """A token for a result that nobody waits for."""
-
-GONE: Table = {"kv": Pages(), "state": Slots()}
 
 
 @dataclass(slots=True)
@@ -69,18 +69,26 @@ class Sizes:
     pages: int
     slots: int
     rows: int
+    window_pages: int = 0
 
 
 def engine_sizes(settings: Settings, configuration: Configuration) -> Sizes:
     """Round a configuration to what the engine would serve: its slots limit its requests, and two should fit.
 
     One request takes a live slot, its tracking slots, and two that the cache may lock for it
-    (mem_cache/kv_cache_configurator.py:3062).
+    (mem_cache/kv_cache_configurator.py:3062). A window's pool has room for two windows and a page.
     """
+    page = settings.page
     tokens = max(configuration.pools.get("kv", 12) * configuration.page_size, 4 * settings.grid)
+    pages = -(-tokens // page)
+    asked = configuration.pools.get("window", configuration.pools.get("kv", 12)) * configuration.page_size
+    spanned = -(-settings.reach // page) + 1
+    window_pages = max(-(-asked // page), 2 * spanned + 1) if settings.window else 0
+    if not settings.recurrent:
+        return Sizes(pages, 0, configuration.max_live, window_pages)
     each = settings.slots_each
     slots = max(configuration.pools.get("state", 8), each * min(configuration.max_live, 2))
-    return Sizes(-(-tokens // settings.page), slots, min(configuration.max_live, slots // each))
+    return Sizes(pages, slots, min(configuration.max_live, slots // each), window_pages)
 
 
 class SGLang:
@@ -88,8 +96,13 @@ class SGLang:
 
     def __init__(self, settings: Settings, sizes: Sizes, capabilities: Capabilities) -> None:
         self.settings, self.capabilities = settings, capabilities
-        self.engine = Engine(settings, sizes.pages * settings.page, sizes.slots, sizes.rows)
-        self.memory = StateMemory(self.engine.pool.mamba_pool, self.engine.m.torch)
+        tokens, window_tokens = sizes.pages * settings.page, sizes.window_pages * settings.page
+        self.engine = Engine(settings, tokens, sizes.slots, sizes.rows, window_tokens)
+        if settings.recurrent:
+            self.memory = StateMemory(self.engine.pool.mamba_pool, self.engine.m.torch)
+        self.gone: Table = {
+            group.name: Pages() if group.kind.paged else Slots() for group in capabilities.groups
+        }
         self.claims: dict[str, _Claim] = {}
         self.retracted: dict[str, Any] = {}
         self.reported: dict[str, Table] = {}
@@ -113,19 +126,24 @@ class SGLang:
         """Return what the engine's own structures say that a request holds."""
         request, kv = claim.request, claim.request.kv
         if request.finished() and not kv.holds_kv:
-            return GONE  # a live slot that was handed to the tree stays written on the request
-        live = NULL if kv.mamba_pool_idx is None else int(kv.mamba_pool_idx)
-        return {"kv": Pages(self._columns(claim)), "state": Slots(live, self._frozen(request), claim.source)}
+            return self.gone  # a live slot that was handed to the tree stays written on the request
+        row, page = self._row(claim), self.settings.page
+        table: Table = {"kv": Pages(tuple(index // page for index in row[::page].tolist()))}
+        if self.settings.window:
+            table["window"] = Pages(window_columns(self.engine.allocator, page, row))
+        if self.settings.recurrent:
+            live = NULL if kv.mamba_pool_idx is None else int(kv.mamba_pool_idx)
+            table["state"] = Slots(live, self._frozen(request), claim.source)
+        return table
 
-    def _columns(self, claim: _Claim) -> tuple[int, ...]:
-        request, page = claim.request, self.settings.page
+    def _row(self, claim: _Claim) -> Any:
+        """Return the token indexes that a request's row holds, or that it was offered before it has a row."""
+        request = claim.request
         if request.kv.holds_kv:
-            row = self.engine.pool.req_to_token[request.kv.req_pool_idx, : request.kv.kv_allocated_len]
-        elif not claim.admitted and request.prefix_len:
-            row = self.engine.tree.prefix_device_indices(request)
-        else:
-            return ()
-        return tuple(index // page for index in row[::page].tolist())
+            return self.engine.pool.req_to_token[request.kv.req_pool_idx, : request.kv.kv_allocated_len]
+        if not claim.admitted and request.prefix_len:
+            return self.engine.tree.prefix_device_indices(request)
+        return self.engine.m.torch.empty(0, dtype=self.engine.m.torch.int64)
 
     def _frozen(self, request: Any) -> tuple[tuple[int, int], ...]:
         """List the request's tracking slots; a position is the engine's label, 0 where it claims none."""
@@ -199,7 +217,7 @@ class SGLang:
             # The request stays in the queue with nothing, and is looked up anew (scheduler.py:4293-4307).
             self.engine.take_back(claim.request)
             del self.claims[claim.name], self.reported[claim.name]
-            return Refused(answer.reason, answer.text, {claim.name: GONE})
+            return Refused(answer.reason, answer.text, {claim.name: self.gone})
         return answer
 
     def _admit(self, claim: _Claim, to: int) -> Grant | Refused:
@@ -220,8 +238,7 @@ class SGLang:
         self.retracted.pop(claim.name, None)
         batch, track = engine.prepare_prefill(request)
         self.planned.append(("prefill", batch, claim))
-        live = int(request.kv.mamba_pool_idx)
-        return self._grant(claim, request.extend_end, track, live if start else None)
+        return self._grant(claim, request.extend_end, track, bool(start))
 
     def _decode(self, claim: _Claim) -> Grant | Refused:
         engine, request = self.engine, claim.request
@@ -235,12 +252,15 @@ class SGLang:
         batch, track = prepared
         claim.settled = False
         self.planned.append(("decode", batch, claim))
-        return self._grant(claim, int(batch.seq_lens_cpu[0]), track, int(request.kv.mamba_pool_idx))
+        return self._grant(claim, int(batch.seq_lens_cpu[0]), track, True)
 
-    def _grant(self, claim: _Claim, length: int, track: Any, initial: int | None) -> Grant:
+    def _grant(self, claim: _Claim, length: int, track: Any, warm: bool) -> Grant:
+        """Report a step; a cold one starts from zeros, by the engine's has-initial-state flag."""
         table = self.reported[claim.name] = self._table(claim)
         frozen = (("state", track.slot, track.position),) if track is not None else ()
-        return Grant(length, table, frozen, {"state": initial}, self._changed(claim.name))
+        live = int(claim.request.kv.mamba_pool_idx) if warm and self.settings.recurrent else None
+        initial = {"state": live} if self.settings.recurrent else {}
+        return Grant(length, table, frozen, initial, self._changed(claim.name))
 
     # -- steps
 
@@ -312,9 +332,9 @@ class SGLang:
             # An abort of a running request waits for the result that is processed next (scheduler.py:5675).
             engine.abort_later(one)
             claim.closing = True
-            return Landing(self._changed(), self._phases())
+            return Landing({request: self.reported[request], **self._changed()}, self._phases())
         self._release(claim, keep)
-        return Landing({**self._changed(), request: GONE}, self._phases())
+        return Landing({**self._changed(), request: self.gone}, self._phases())
 
     def _release(self, claim: _Claim, keep: bool) -> None:
         """Give up everything at once, and forget the request."""
@@ -337,7 +357,7 @@ class SGLang:
             del self.claims[request], self.reported[request]
         else:
             self._release(claim, keep=False)
-        return Landing({**self._changed(), request: GONE}, self._phases())
+        return Landing({**self._changed(), request: self.gone}, self._phases())
 
     def reset(self) -> ResetDone:
         if self.claims or self.flights:
@@ -346,11 +366,12 @@ class SGLang:
         return ResetDone(True)
 
     def evict(self, group: str, cells: int) -> Evicted:
-        pages, slots = self.engine.free_cells()
-        self.engine.evict(cells * self.settings.page if group == "kv" else 0, cells if group == "state" else 0)
-        now_pages, now_slots = self.engine.free_cells()
-        gone = [("kv", page) for page in sorted(now_pages - pages)]
-        gone += [("state", slot) for slot in sorted(now_slots - slots)]
+        tokens = cells * self.settings.page
+        before = self.engine.free_cells()
+        self.engine.evict(
+            tokens if group == "kv" else 0, cells if group == "state" else 0, tokens if group == "window" else 0
+        )
+        gone = [(pool, cell) for pool, free in self.engine.free_cells().items() for cell in sorted(free - before[pool])]
         return Evicted(tuple(gone), tables=self._changed())
 
     def freeze(self, request: str) -> Frozen | Refused:

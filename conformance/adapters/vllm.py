@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from milepost.conformance.adapters.vllm_drafts import DraftingVllm
 from milepost.conformance.adapters.vllm_engine import (
     ATTENTION,
     LAYERS,
@@ -61,6 +62,13 @@ TARGETS: dict[str, tuple[Settings, ...]] = {
         Settings(checkpoint=4, unit=4, budget=20, blocks=22),
         Settings(checkpoint=8, retention=None, budget=12, blocks=21),
         Settings(checkpoint=1, unit=4, states=2, blocks=32),
+    ),
+    "vllm:full+state+draft": (
+        Settings(drafts=3, blocks=37),
+        Settings(drafts=3, retention=None, blocks=38),
+        Settings(drafts=2, retention=None, budget=12, blocks=36, drafter="draft_model"),
+        Settings(drafts=2, budget=5, retention=None, blocks=30, running=3),
+        Settings(drafts=3, states=2, retention=None, blocks=48, drafter="draft_model"),
     ),
     "vllm:window": (
         Settings(window=10, window_block=4, blocks=32),
@@ -113,6 +121,7 @@ def _declare(settings: Settings, alignment: int) -> Capabilities:
         preempts=True,
         resets="idle",
         max_live=settings.running,
+        speculates=settings.drafts,
         cells_per_request={POOL: settings.states_per_request},
         promises=("deterministic", "not-inert", "admits-when-idle", "exact-accounting"),
         smallest_cacheable=alignment + 1,
@@ -122,7 +131,7 @@ def _declare(settings: Settings, alignment: int) -> Capabilities:
 def make(settings: Settings) -> Vllm:
     """Build vLLM with these settings; say in one line where there is none here, or another version."""
     find_engine()
-    return Vllm(settings, _declare)
+    return (DraftingVllm if settings.drafts else Vllm)(settings, _declare)
 
 
 def _maker(name: str) -> Callable[[Configuration], Vllm]:
@@ -137,5 +146,6 @@ make_full_state = _maker("vllm:full+state")
 make_uneven = _maker("vllm:uneven")
 make_unit16 = _maker("vllm:unit16")
 make_checkpoint = _maker("vllm:checkpoint")
+make_full_state_draft = _maker("vllm:full+state+draft")
 make_window = _maker("vllm:window")
 make_window_even = _maker("vllm:window-even")

@@ -24,7 +24,8 @@ class Settings:
     `states` is how many groups hold recurrent states: vLLM makes groups of as many layers as there are of attention.
     `unit` is `prefix_match_unit`, 0 where it is not set. `checkpoint` is the grid on which the backend can write out a
     state inside a prefill, 0 where it cannot. `window_block` is 0 without a third group. `retention` is
-    `prefix_cache_retention_interval`, `budget` is `max_num_batched_tokens`.
+    `prefix_cache_retention_interval`, `budget` is `max_num_batched_tokens`. `drafts` is `num_speculative_tokens`, and
+    `drafter` one of `DRAFTERS`.
     """
 
     block: int = 8
@@ -38,16 +39,23 @@ class Settings:
     budget: int = 64
     blocks: int = 24
     running: int = 4
+    drafts: int = 0
+    drafter: str = "ngram"
 
     @property
     def configuration(self) -> Configuration:
         """What a schedule says of these settings; the kit finds them again by it."""
-        return Configuration(self.block, self.state_block, {POOL: self.blocks}, self.running)
+        return Configuration(self.block, self.state_block, {POOL: self.blocks}, self.running, speculates=self.drafts)
 
     @property
     def states_per_request(self) -> int:
-        """Return how many states one request can hold: the last two, a checkpoint, and a copy, in each group."""
-        return self.states * (3 + bool(self.checkpoint))
+        """Return how many states one request holds at most: the last two, a checkpoint, a copy, and its drafts."""
+        return self.states * (3 + bool(self.checkpoint) + self.drafts)
+
+    @property
+    def convolution(self) -> tuple[int, ...]:
+        """Return the shape of a state's convolution part: behind a window of one token a row for each draft."""
+        return (1 + self.drafts, 1) if self.drafts else (3,)
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -91,8 +99,8 @@ def group_specs(settings: Settings) -> list[tuple[str, Any]]:
     common = {"head_size": 1, "dtype": torch.int64}
     page_bytes = 16 * settings.block * heads[settings.block]
     state = MambaSpec(
-        block_size=settings.state_block, shapes=((3,), (2, 2)), dtypes=(torch.int64, torch.int64),
-        page_size_padded=page_bytes, mamba_cache_mode="align",
+        block_size=settings.state_block, shapes=(settings.convolution, (2, 2)), dtypes=(torch.int64, torch.int64),
+        page_size_padded=page_bytes, mamba_cache_mode="align", num_speculative_blocks=settings.drafts,
         num_prefill_checkpoint_blocks=int(settings.checkpoint > 0),
         prefill_checkpoint_alignment=settings.checkpoint or None,
     )
@@ -152,7 +160,7 @@ def engine_config(settings: Settings) -> SimpleNamespace:
         cache_config=SimpleNamespace(
             block_size=settings.block, mamba_block_size=settings.state_block, num_gpu_blocks=settings.blocks + 1,
             enable_prefix_caching=True, mamba_cache_mode="align", prefix_match_unit=settings.unit or None,
-            enable_mamba_shared_prefix_checkpoint=False,
+            enable_mamba_shared_prefix_checkpoint=False, use_kda_recoverssm=False,
         ),
         model_config=SimpleNamespace(
             uses_mrope=False, is_encoder_decoder=False, supports_multimodal_inputs=False, is_diffusion=False,
@@ -169,10 +177,38 @@ def engine_config(settings: Settings) -> SimpleNamespace:
         ec_manager_config=SimpleNamespace(get_encoder_cache_manager_obj=lambda: _NoEncoder),
         aux_output_config=SimpleNamespace(enabled=False),
         lora_config=None, kv_events_config=None, kv_transfer_config=None, ec_transfer_config=None,
-        speculative_config=None, is_mm_encoder_only=False, num_speculative_tokens=0, num_lookahead_tokens=0,
-        num_prefill_lookahead_tokens=0, num_hash_lookahead_tokens=0, use_v2_model_runner=True,
+        is_mm_encoder_only=False, use_v2_model_runner=True, **_speculation(settings),
         max_in_flight_tokens=2 * settings.budget, max_concurrent_batches=2,
     )
+
+
+DRAFTERS: dict[str, tuple[bool, bool, bool, bool]] = {
+    "ngram": (False, False, False, False),
+    "draft_model": (True, False, False, False),
+    "mtp": (True, True, False, True),
+    "mtp, trailing block dropped": (True, True, False, False),
+    "mtp, a module for each draft": (True, True, True, True),
+}
+"""By drafter: slots for drafts are reserved ahead; EAGLE's rules; one module a draft; hashes that look ahead."""
+
+
+def _speculation(settings: Settings) -> dict[str, Any]:
+    """Return what `VllmConfig` makes of its speculative configuration (config/vllm.py:612-692)."""
+    drafts = settings.drafts
+    lookahead, eagle, modules, hashes = DRAFTERS[settings.drafter] if drafts else (False,) * 4
+    prefill = (drafts if modules else 1) if eagle else 0
+    speculative = SimpleNamespace(
+        num_speculative_tokens_per_batch_size=None, max_num_new_slots_for_drafting=0, use_eagle=lambda: eagle,
+        use_eagle_block_drop=lambda: eagle, needs_eagle_block_drop=lambda: eagle, disable_eagle_block_drop=False,
+        num_speculative_tokens=drafts,
+    )
+    return {
+        "speculative_config": speculative if drafts else None,
+        "num_speculative_tokens": drafts,
+        "num_lookahead_tokens": drafts if lookahead else 0,
+        "num_prefill_lookahead_tokens": prefill,
+        "num_hash_lookahead_tokens": prefill if hashes else 0,
+    }
 
 
 class _NoEncoder:
@@ -191,7 +227,7 @@ class _NoEncoder:
 
 
 def make_request(
-    name: str, tokens: tuple[int, ...], hash_block: int, salt: str | None, adapter: str | None
+    name: str, tokens: tuple[int, ...], hash_block: int, salt: str | None, adapter: str | None, hash_lookahead: int = 0
 ) -> Any:
     """Build one of vLLM's requests, with its own block hashes."""
     load()
@@ -209,5 +245,5 @@ def make_request(
     )
     return Request(
         name, list(tokens), sampling, None, arrival_time=0.0, lora_request=lora, cache_salt=salt,
-        block_hasher=get_request_block_hasher(hash_block, sha256),
+        block_hasher=get_request_block_hasher(hash_block, sha256, hash_lookahead),
     )

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from milepost.conformance.adapters import vllm_kernels
 from milepost.conformance.errors import AdapterError, UsageError
 
 VERSION = "0.33.0"
@@ -42,6 +43,10 @@ PARTS: dict[str, tuple[str, ...]] = {
         "MEDIUM_CPU", "EventPublisher", "NullEventPublisher", "EventPublisherFactory",
     ),
     "vllm.model_executor.layers.mamba.checkpoint": ("compute_mamba_prefill_checkpoints",),
+    "vllm.model_executor.layers.mamba.mamba_utils": (
+        "get_conv_state_layout", "is_conv_state_dim_first", "MambaCopySpec", "get_conv_copy_spec",
+        "get_temporal_copy_spec",
+    ),
     "vllm.multimodal.utils": ("get_mm_features_in_window", "strip_covered_mm_data"),
     "vllm.utils": ("length_from_prompt_token_ids_or_embeds",),
     "vllm.utils.torch_utils": ("async_tensor_h2d", "get_dtype_size"),
@@ -56,7 +61,17 @@ PARTS: dict[str, tuple[str, ...]] = {
     ),
     "vllm.v1.outputs": ("ModelRunnerOutput",),
     "vllm.v1.structured_output.request": ("StructuredOutputRequest",),
-    "vllm.v1.utils": ("T", "ConstantList", "tensor_data", "_PROFILER_FUNC", "record_function_or_nullcontext"),
+    "vllm.v1.utils": (
+        "T", "ConstantList", "CpuGpuBuffer", "tensor_data", "_PROFILER_FUNC", "record_function_or_nullcontext",
+    ),
+    "vllm.v1.worker.gpu.model_states.mamba_hybrid": (
+        "MambaHybridModelState", "_scatter_num_accepted_kernel", "_fill_num_accepted_kernel",
+    ),
+    "vllm.v1.worker.mamba_utils": (
+        "_memcpy_u64_tiled", "_reinterpret_u64_as_i64", "_copy_mamba_state_block", "postprocess_mamba_fused_kernel",
+        "preprocess_mamba_align_fused_kernel", "precopy_mamba_align_fused_kernel", "_get_mamba_spec_for_layer",
+        "get_mamba_group_ids", "get_mamba_groups", "validate_mamba_state_copy_funcs", "MambaSpecDecodeGPUContext",
+    ),
     "vllm.v1.worker.utils": ("copy_kv_cache_blocks_inplace",),
 }
 """Files that need what is not here: these definitions of theirs run, everything else is a stand-in."""
@@ -98,6 +113,16 @@ def _init_logger(name: str) -> _Logger:
     return _Logger(logger, {})
 
 
+class _ModelState:
+    """vLLM's state of a model for its requests, of which the part for recurrent states needs only this."""
+
+    def __init__(self, vllm_config: Any, model: Any, encoder_cache: None, device: Any) -> None:
+        self.vllm_config, self.model, self.device = vllm_config, model, device
+        self.max_num_reqs = vllm_config.scheduler_config.max_num_seqs
+
+    def add_request(self, index: int, request: object) -> None: ...
+
+
 REPLACED: dict[str, dict[str, Any]] = {
     "vllm.logger": {"init_logger": _init_logger},
     "vllm.platforms": {
@@ -105,9 +130,16 @@ REPLACED: dict[str, dict[str, Any]] = {
             register_custom_kv_cache_specs=lambda _: None, is_xpu=lambda: False, is_cuda_alike=lambda: False
         )
     },
+    "vllm.triton_utils": {"tl": vllm_kernels.LANGUAGE, "triton": vllm_kernels.TRITON},
+    "vllm.utils.gpu_sync_debug": {"gpu_sync_allowed": contextlib.nullcontext},
     "vllm.utils.torch_utils": {"PIN_MEMORY": False},
+    "vllm.v1.worker.gpu.model_states.default": {"DefaultModelState": _ModelState},
+    "vllm.v1.worker.mamba_utils": {"_TEMPORAL_TILES": 1},
 }
-"""Names that are given other values: a plain logger, a platform without a device, no pinned memory."""
+"""Names that are given other values: a plain logger, a platform without a device, no pinned memory.
+
+Triton's kernels run as Python, a state is copied in one tile and not in 16, and nothing of a model has its state.
+"""
 
 
 class _PartLoader(Loader):

@@ -9,7 +9,6 @@ what happens after a step is scheduled and when its output arrives, and the copi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +21,7 @@ from milepost.conformance.adapters.vllm_engine import (
     make_request,
 )
 from milepost.conformance.adapters.vllm_memory import BlockMemory
-from milepost.conformance.adapters.vllm_worker import NULL_BLOCK, WorkerRows, cells
+from milepost.conformance.adapters.vllm_worker import NULL_BLOCK, Claim, Planned, WorkerRows, cells
 from milepost.spec.answers import (
     Evicted,
     Frozen,
@@ -43,32 +42,6 @@ from milepost.spec.payload import Content
 from milepost.spec.words import NULL, Cell, Namespace
 
 
-@dataclass(eq=False, slots=True)
-class _Planned:
-    """What one request does in the step that is being planned; tokens [start, stop)."""
-
-    claim: _Claim
-    start: int
-    stop: int
-    copies: list[tuple[int, int]]
-    fresh: bool
-
-
-@dataclass(eq=False, slots=True)
-class _Claim:
-    """One open request. `lookup` is (blocks, length) until its first extend, `seen` the changes before that lookup.
-
-    `sources` are the blocks of its hit, by group, from which its first step restores states.
-    """
-
-    name: str
-    request: Any
-    worker: WorkerRows
-    lookup: tuple[Any, int] | None = None
-    seen: int = 0
-    sources: dict[int, int] = field(default_factory=dict)
-
-
 class Vllm:
     """One engine with its memory, under judgement."""
 
@@ -81,17 +54,20 @@ class Vllm:
         self.states = range(1, 1 + settings.states)
         self.specs = [group.kv_cache_spec for group in groups]
         self.managers = self.manager.coordinator.single_type_managers
-        self.memory = BlockMemory(self.specs, self.specs[1].shapes, settings.blocks + 1)
-        self.claims: dict[str, _Claim] = {}
+        self.memory = self._allocate()
+        self.claims: dict[str, Claim] = {}
         self.preempted: dict[str, Any] = {}
-        self.plan: list[_Planned] = []
+        self.plan: list[Planned] = []
         self.budget = 0
         self.preempted_in_step = False
-        self.flights: list[tuple[int, Any, list[_Claim]]] = []
+        self.flights: list[tuple[int, Any, list[Planned]]] = []
         self.steps = 0
         self.changes = 0
         self.serial = 0
         self.capabilities = declare(settings, self.managers[1].cache_hit_alignment_tokens)
+
+    def _allocate(self) -> BlockMemory:
+        return BlockMemory(self.specs, self.specs[1].shapes, self.settings.blocks + 1)
 
     # -- looking up, and what the waiting loop does
 
@@ -99,7 +75,7 @@ class Vllm:
         self, request: str, tokens: tuple[int, ...], namespace: Namespace, content: Mapping[int, str]
     ) -> Hit | Refused:
         """Look the prompt up, as the waiting loop does before it allocates."""
-        if len(tokens) + 1 >= self.scheduler.max_model_len:
+        if len(tokens) + 1 + self.scheduler.num_spec_tokens >= self.scheduler.max_model_len:
             return Refused("prompt-too-long", "vLLM refuses prompts that max_model_len does not hold")
         if len(self.scheduler.running) >= self.scheduler.max_num_active_reqs:  # scheduler.py:1073
             return Refused("too-many-requests")
@@ -112,7 +88,7 @@ class Vllm:
         if not self._fits(ours, blocks, length):
             self._finish(ours)
             return Refused("no-page", "the whole prompt does not fit, or its state is computed in this very step")
-        claim = _Claim(request, ours, WorkerRows(self.settings.state_block), (blocks, length), self.changes)
+        claim = Claim(request, ours, WorkerRows(self.settings.state_block), (blocks, length), self.changes)
         self.claims[request] = claim
         rows: Sequence[Sequence[int]] = blocks.get_block_ids() if length else [()] * len(self.names)
         claim.sources = {group: cells(rows[group][-1:])[0] for group in self.states if rows[group]}
@@ -136,7 +112,7 @@ class Vllm:
         self.serial += 1
         request = make_request(
             f"{name}#{self.serial}", tokens, self.scheduler.hash_block_size, namespace.get("salt"),
-            namespace.get("adapter"),
+            namespace.get("adapter"), self.scheduler.num_hash_lookahead_tokens,
         )
         self.scheduler.add_request(request)
         return request
@@ -168,21 +144,25 @@ class Vllm:
                 self._finish(claim.request)
                 answer = Refused(answer.reason, answer.text, {request: self._empty()})
         else:
-            answer = self._run_on(claim, to)
+            answer = self._run_on(claim, to, draft)
         self.changes += 1
         return answer
 
-    def _run_on(self, claim: _Claim, to: int) -> Grant | Refused:
+    def _run_on(self, claim: Claim, to: int, draft: int) -> Grant | Refused:
         """Follow the running loop, scheduler.py:841-1004, for one request."""
         scheduler, request = self.scheduler, claim.request
         order = [self._place(one.claim) for one in self.plan]
         if any(one.fresh for one in self.plan) or any(place > self._place(claim) for place in order):
             return Refused("engine", "vLLM goes through its running requests in order, and admits others after them")
         computed = request.num_computed_tokens
+        ends = request.num_tokens + request.num_output_placeholders
+        # The sampled token and those that are accepted stay below max_model_len, at which the engine ends a request.
+        reach = 0 if request.is_prefill_chunk or to < ends else scheduler.max_model_len - ends - 2
+        draft = max(0, min(draft, scheduler.num_spec_tokens, reach))
+        request.spec_token_ids = [-1] * draft
         wanted = request.num_tokens_with_spec + request.num_output_placeholders - computed
         room = scheduler.max_model_len - computed - scheduler.num_sampled_tokens_per_step
-        count = min(wanted, to - computed, self.budget, room)
-        ends = request.num_tokens + request.num_output_placeholders
+        count = min(wanted, to + draft - computed, self.budget, room)
         if count > 0 and computed + count >= ends and ends + 1 >= scheduler.max_model_len:
             return Refused("engine", "the step would sample the last token that max_model_len allows")
         if count > 0:
@@ -193,12 +173,14 @@ class Vllm:
         if blocks is None:
             return Refused("no-page", "allocate_slots found too few free blocks", {claim.name: self.table(claim)})
         claim.worker.append(blocks.get_block_ids())
-        return self._granted(claim, computed, computed + count, fresh=False)
+        drafts = max(0, computed + count - ends) if draft else 0  # scheduler.py:1010-1025
+        request.spec_token_ids = []
+        return self._granted(claim, computed, computed + count - drafts, False, drafts)
 
-    def _place(self, claim: _Claim) -> int:
+    def _place(self, claim: Claim) -> int:
         return int(self.scheduler.running.index(claim.request))
 
-    def _admit(self, claim: _Claim, to: int) -> Grant | Refused:
+    def _admit(self, claim: Claim, to: int) -> Grant | Refused:
         """Follow the waiting loop, scheduler.py:1295-1593, for one request."""
         scheduler, request = self.scheduler, claim.request
         assert claim.lookup is not None
@@ -206,8 +188,13 @@ class Vllm:
         if claim.seen != self.changes:
             return Refused("engine", "the lookup is out of date: vLLM looks up and allocates in one go")
         count = min(request.num_tokens - hit, to - hit, self.budget)
+        padding = self._padding(request, hit)
+        if padding >= self.budget:
+            return Refused("no-progress", "vLLM does not admit a request whose padded drafts exceed the budget")
         if count > 0:
-            count = scheduler._mamba_block_aligned_split(request, count, hit, 0)
+            count = scheduler._mamba_block_aligned_split(request, count + padding, hit, 0)
+        if padding and count > 0:
+            padding, count = (padding, count) if count == 1 + padding else (0, 1)
         if count <= 0:
             return Refused("no-progress", "the budget that is left ends before a position where vLLM may stop")
         allocated = self.manager.allocate_slots(
@@ -227,24 +214,39 @@ class Vllm:
             scheduler._inflight_prefills.add(request)
         claim.lookup = None
         claim.worker.start(self.manager.get_blocks(request.request_id).get_block_ids(), hit)
-        return self._granted(claim, hit, hit + count, fresh=True)
+        return self._granted(claim, hit, hit + count - padding, True, padding)
 
-    def _granted(self, claim: _Claim, start: int, stop: int, fresh: bool) -> Grant:
-        worker, checkpoint = claim.worker, self.settings.checkpoint
-        self.budget -= stop - start
+    def _padding(self, request: Any, hit: int) -> int:
+        """Return how many drafts a request gets that has one token left to compute, scheduler.py:1311-1330."""
+        scheduler, drafts = self.scheduler, self.scheduler.num_spec_tokens
+        running = [one.claim.request for one in self.plan if not one.fresh]
+        padded = drafts and request.num_tokens - hit == 1 and not any(one.is_prefill_chunk for one in running)
+        fits = hit + 1 + drafts + scheduler.num_sampled_tokens_per_step <= scheduler.max_model_len
+        return drafts if padded and (running or hit) and fits else 0
+
+    def _granted(self, claim: Claim, start: int, stop: int, fresh: bool, drafts: int) -> Grant:
+        worker = claim.worker
+        self.budget -= stop + drafts - start
         copies = worker.advance(self.states, stop)
-        alignment, hash_block = self.capabilities.hit_alignment, self.scheduler.hash_block_size
-        written = worker.checkpoint(self.states, start, stop, hash_block, checkpoint, alignment) if checkpoint else []
-        self.plan.append(_Planned(claim, start, stop, copies, fresh))
+        written = self._checkpoints(claim, start, stop)
+        self.plan.append(Planned(claim, start, stop, copies, fresh))
         return Grant(
             stop, self.table(claim), tuple((self.names[group], block, position) for group, block, position in written),
             {self.names[group]: cells([worker.block(group, worker.column)])[0] if start else None
              for group in self.states},
         )
 
+    def _checkpoints(self, claim: Claim, start: int, stop: int) -> list[tuple[int, int, int]]:
+        if not self.settings.checkpoint:
+            return []
+        return claim.worker.checkpoint(
+            self.states, start, stop, self.scheduler.hash_block_size, self.settings.checkpoint,
+            self.capabilities.hit_alignment,
+        )
+
     # -- tables
 
-    def table(self, claim: _Claim) -> Table:
+    def table(self, claim: Claim) -> Table:
         """Return what the scheduler holds for a request, by the block ids that the worker will use."""
         table: Table = {}
         for group, name in enumerate(self.names):
@@ -255,7 +257,7 @@ class Vllm:
             table[name] = self._slots(claim, named, group) if group in self.states else Pages(named)
         return table
 
-    def _slots(self, claim: _Claim, named: Sequence[int], group: int) -> GroupTable:
+    def _slots(self, claim: Claim, named: Sequence[int], group: int) -> GroupTable:
         worker, source = claim.worker, claim.sources.get(group, NULL)
         live = named[worker.column] if 0 <= worker.column < len(named) else NULL
         frozen = tuple(
@@ -279,23 +281,23 @@ class Vllm:
         if copies:
             scheduler._free_cow_retained_blocks(retained, scheduler.sched_step_seq + 1)
         zeroed = scheduler._get_new_block_ids_to_zero() or []
-        counts = {one.claim.request.request_id: one.stop - one.start for one in planned}
+        counts = {one.claim.request.request_id: one.stop + one.drafts - one.start for one in planned}
+        drafts = {one.claim.request.request_id: [-1] * one.drafts for one in planned if one.drafts}
         output = SimpleNamespace(
             num_scheduled_tokens=counts, total_num_scheduled_tokens=sum(counts.values()),
-            scheduled_spec_decode_tokens={}, num_spec_tokens_to_schedule=0, has_structured_output_requests=False,
+            scheduled_spec_decode_tokens=drafts, num_spec_tokens_to_schedule=0, has_structured_output_requests=False,
             pending_structured_output_tokens=False, num_invalid_spec_tokens=None,
         )
         scheduler._update_after_schedule(output)
-        states = [copy for one in planned for copy in one.copies]
         # The worker's order: gpu/model_runner.py:1293-1304, then preprocess_state before the forward.
         self.memory.zero(zeroed)
         self.memory.copy_blocks(copies)
-        self.memory.copy_states(states)
+        states = self._move_states(planned)
         for one in planned:
             one.claim.sources = {}
         self.steps += 1
         self.changes += 1
-        self.flights.append((self.steps, output, [one.claim for one in planned]))
+        self.flights.append((self.steps, output, planned))
         phases = (
             Phase(zeros=tuple((POOL, block) for block in zeroed)),
             Phase(copies=tuple((POOL, one.src_block_id, one.dst_block_id) for one in copies)),
@@ -304,19 +306,31 @@ class Vllm:
         tables = {one.claim.name: self.table(one.claim) for one in planned}
         return Launched(self.steps, tuple(phase for phase in phases if phase.copies or phase.zeros), tables)
 
+    def _move_states(self, planned: Sequence[Planned]) -> list[tuple[int, int]]:
+        states = [copy for one in planned for copy in one.copies]
+        self.memory.copy_states(states)
+        return states
+
     def land(self, step: int, accepted: Mapping[str, int], sampled: Mapping[str, tuple[int, ...]]) -> Landing:
         """Hand the sampled tokens to vLLM's own `update_from_output`."""
         from vllm.v1.outputs import ModelRunnerOutput
 
-        number, output, claims = self.flights.pop(0)
+        number, output, steps = self.flights.pop(0)
         assert number == step, f"step {step} was landed before step {number}"
         names = list(output.num_scheduled_tokens)
-        said = [[] if claim.request.is_finished() else list(sampled.get(claim.name, ())) for claim in claims]
+        said = [self._said(one, accepted, sampled) for one in steps]
         self.scheduler.update_from_output(
             output, ModelRunnerOutput(names, {name: place for place, name in enumerate(names)}, said)
         )
         self.changes += 1
         return Landing()
+
+    def _said(self, one: Planned, accepted: Mapping[str, int], sampled: Mapping[str, tuple[int, ...]]) -> list[int]:
+        """Return the tokens that a step says: one more than it accepted, also where the schedule knows of no more."""
+        if one.claim.request.is_finished():
+            return []
+        tokens = list(sampled.get(one.claim.name, ()))
+        return tokens + [0] * (1 + accepted.get(one.claim.name, 0) - len(tokens)) if one.drafts else tokens
 
     # -- ends
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from milepost.spec.words import NULL
 
@@ -78,6 +79,39 @@ class WorkerRows:
     def position(self, column: int) -> int:
         """Return how many tokens the state in a column has read; where none was written, the end of the column."""
         return self.positions.get(column, (column + 1) * self.state_block)
+
+
+@dataclass(eq=False, slots=True)
+class Claim:
+    """One open request. `lookup` is (blocks, length) until its first extend, `seen` the changes before that lookup.
+
+    `sources` are the blocks of its hit, by group, from which its first step restores states. `place` is its row in the
+    worker's tensors, -1 before its first step and where nobody keeps any.
+    """
+
+    name: str
+    request: Any
+    worker: WorkerRows
+    lookup: tuple[Any, int] | None = None
+    seen: int = 0
+    sources: dict[int, int] = field(default_factory=dict)
+    place: int = -1
+
+
+@dataclass(eq=False, slots=True)
+class Planned:
+    """What one request does in the step that is being planned; tokens [start, stop), and drafts behind them.
+
+    `samples` tells whether the step ends behind the last token that was known when it was planned.
+    """
+
+    claim: Claim
+    start: int
+    stop: int
+    copies: list[tuple[int, int]]
+    fresh: bool
+    drafts: int = 0
+    samples: bool = True
 
 
 def cells(blocks: Sequence[int]) -> tuple[int, ...]:

@@ -182,9 +182,9 @@ def test_a_refused_extend_is_the_end_of_that_extend() -> None:
     assert cache.calls[1:] == ["extend r1 8", "extend r1 4", "launch r1", "land 1"]
 
 
-def test_no_drafts_are_driven_and_none_are_accepted() -> None:
+def test_where_no_drafts_are_offered_none_are_driven_or_accepted() -> None:
     outcome = drive(Endless(), [R1, Extend("r1", 4, draft=2), Land(None, {"r1": 1})])
-    assert outcome.skipped["drafts are not driven"] == 1
+    assert outcome.skipped["drafts are not offered"] == 1
     assert calls([R1, Extend("r1", 4, draft=2), Land(None, {"r1": 1})])[1:] == ["extend r1 4", "launch r1", "land 1"]
 
 

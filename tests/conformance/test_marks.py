@@ -221,6 +221,14 @@ def test_what_is_not_offered_is_not_wanted() -> None:
     assert {"evictions", "preemptions", "namespaces-separated", "drains-compared", "overlapped-steps"} <= gone
 
 
+def test_where_every_length_is_a_boundary_no_request_has_to_end_off_one() -> None:
+    page, single = (make(replace(FIRST["paged-window"], groups=tuple(
+        replace(group, page_size=size) for group in FIRST["paged-window"].groups
+    ))).capabilities for size in (4, 1))
+    coarse, fine = (PROFILES["paged-window"].wanted(replace(one, chunk_size=1), 10**6) for one in (page, single))
+    assert coarse.keys() - fine.keys() == {"unaligned-ends"}
+
+
 def test_more_operations_want_more_evidence() -> None:
     capabilities = make(Configuration()).capabilities
     short, long = (PROFILES["hybrid"].wanted(capabilities, operations) for operations in (100, 100_000))

@@ -1,7 +1,8 @@
-"""Illegal edits of FreeToken's code, made in memory: each must be noticed by the kit.
+"""Edits of FreeToken's code, made in memory: breaks that the kit must notice, and repairs that end what it has found.
 
-`freetoken_edits:NAME` is a target, FreeToken with that edit. Run as a script in FreeToken's environment, this tries
-each edit in turn and prints how it was noticed as a JSON line.
+`freetoken_edits:NAME` is a target, FreeToken with that edit; `freetoken_edits:repaired_window` is its sliding-window
+cache with all repairs, on which the breaks of that cache are made. Run as a script in FreeToken's environment, this
+tries each break in turn and prints how it was noticed as a JSON line.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-from milepost.conformance.adapters import freetoken
+from milepost.conformance.adapters import freetoken, freetoken_window
 from milepost.conformance.targets import Make, Target
 from milepost.conformance.worker import Bench, task_generate
 from milepost.spec.capabilities import Configuration
@@ -39,7 +40,7 @@ class Break:
 
     codes: tuple[str, ...]
     edits: tuple[Edit, ...]
-    page: int = 1
+    target: str = "freetoken:page1"
 
 
 _TREE = "freetoken.kvcache.hybrid_radix_cache:HybridRadixCache"
@@ -48,6 +49,15 @@ _MANAGER = "freetoken.scheduler.cache:CacheManager"
 _POOL = "freetoken.kvcache.linear_state_pool:LinearStatePool"
 _LINEAR = "freetoken.attention.linear"
 _SCHEDULER = "freetoken.scheduler.scheduler"
+
+WINDOW = "freetoken:window"
+_WINDOW_TREE = "freetoken.kvcache.swa_radix_cache:SWARadixCache"
+_WINDOW_POOL = "freetoken.kvcache.hybrid_swa_pool:HybridSWAKVCache"
+
+
+def _in_window(codes: tuple[str, ...], owner: str, function: str, *pieces: tuple[str, str]) -> Break:
+    return Break(codes, (Edit(owner, function, pieces),), WINDOW)
+
 
 BREAKS: dict[str, Break] = {
     "snapshot_not_locked_on_a_hit": Break(
@@ -96,7 +106,7 @@ BREAKS: dict[str, Break] = {
             ("if insert_len == req.cached_len and insert_len > 0:", "if insert_len > 0:"),
             ("keep_live = not mamba_exist", "self._free(page_indices[insert_len:]); keep_live = not mamba_exist"),
         )),),
-        page=16,
+        target="freetoken:page16",
     ),
     "row_not_repointed_at_a_commit": Break(
         ("double-grant", "stale-kv", "write-to-published"),
@@ -123,12 +133,111 @@ BREAKS: dict[str, Break] = {
 }
 
 
+WINDOW_BREAKS: dict[str, Break] = {
+    "window_locked_at_its_end": _in_window(
+        ("evicted-while-leased", "window-gap", "double-grant"), _WINDOW_TREE, "inc_lock",
+        ("if swa_locked < self.sliding_window_size", "if swa_locked < 1"),
+        ("if swa_locked >= self.sliding_window_size", "if swa_locked >= 1"),
+    ),
+    "tombstone_handed_out": _in_window(
+        ("window-gap",), _WINDOW_TREE, "match_prefix", ("match_since_tomb = 0\n", "pass\n"),
+    ),
+    # One token less than FreeToken asks for is still enough: the window counts the query's own.
+    "window_two_tokens_short": _in_window(
+        ("window-gap",), _WINDOW_TREE, "match_prefix",
+        ("if match_since_tomb >= self.sliding_window_size:\n        best_value_len",
+         "if match_since_tomb >= self.sliding_window_size - 2:\n        best_value_len"),
+    ),
+    "decode_frees_inside_its_window": _in_window(
+        ("window-gap",), _MANAGER, "maybe_free_swa_out_of_window",
+        ("- window - self.page_size", "- window + 2"),
+    ),
+    "prefill_frees_inside_its_window": _in_window(
+        ("window-gap",), _MANAGER, "free_swa_out_of_window_extend",
+        ("- window - self.page_size", "- window + 2"),
+    ),
+    "prefill_frees_what_it_shares": _in_window(
+        ("window-gap", "evicted-while-leased", "double-grant", "stale-kv", "crash"), _MANAGER,
+        "free_swa_out_of_window_extend",
+        ("floor = req.cache_handle.cached_len", "floor = 0"),
+    ),
+    "revived_with_the_old_cells": _in_window(
+        ("window-gap",), _WINDOW_TREE, "insert",
+        ("freed.append(child.value)\n                    child.set_key_value(child._key, seg_kv.clone())",
+         "freed.append(seg_kv.clone())"),
+    ),
+    "revived_under_its_reader": _in_window(
+        ("double-grant", "evicted-while-leased", "stale-kv", "write-to-published"), _WINDOW_TREE, "insert",
+        ("if child.ref_count > 0:", "if False:"),
+    ),
+    "window_cell_freed_twice": _in_window(
+        ("double-grant", "evicted-while-leased", "stale-kv", "write-to-published"), _WINDOW_POOL, "free_swa",
+        ("self.full_to_swa_index_mapping[fi] = 0", "pass"),
+    ),
+    "window_evicted_under_its_lease": _in_window(
+        ("evicted-while-leased", "window-gap", "double-grant", "crash"), _WINDOW_TREE, "evict_swa",
+        ("self._swa_nodes() if n.swa_ref_count == 0", "self._swa_nodes()"),
+        ("node.swa_tombstone or node.swa_ref_count != 0", "node.swa_tombstone"),
+    ),
+    "commit_forgets_what_slid_out": _in_window(
+        ("window-gap",), _MANAGER, "_cache_req_swa",
+        ("swa_evicted_seqlen=req.swa_evicted_seqlen", "swa_evicted_seqlen=0"),
+    ),
+    "row_not_repointed_to_the_tree": _in_window(
+        ("double-grant", "window-gap", "stale-kv"), _MANAGER, "_cache_req_swa",
+        ("if m.cached_len > 0:", "if False:"),
+    ),
+    "evicted_pages_keep_their_window": _in_window(
+        ("leak", "crash"), _MANAGER, "_evict", ("self._free_swa(ev.swa_indices)", "pass"),
+    ),
+    "window_of_others_unlocked": _in_window(
+        ("evicted-while-leased", "window-gap", "double-grant", "crash"), _MANAGER, "unlock",
+        ("self.prefix_cache.dec_lock(handle.node, handle.swa_uuid)", "self.prefix_cache.dec_lock(handle.node, None)"),
+    ),
+    "finish_trims_a_locked_window": _in_window(
+        ("window-gap", "evicted-while-leased", "double-grant", "crash"), _WINDOW_TREE, "trim_head_swa",
+        ("and child.swa_ref_count == 0 and", "and"),
+    ),
+}
+BREAKS |= WINDOW_BREAKS
+
+REPAIRS: tuple[Edit, ...] = (
+    # Finding 1: nothing is committed that could not be read back, up to its end, through what others have locked.
+    Edit(_MANAGER, "_cache_req_swa", ((
+        "    freed = page_indices[:0]\n",
+        """    node, at, gap = self.prefix_cache.root, 0, 0
+    while not finished and at < insert_len:
+        rest = req.input_ids[at:insert_len]
+        node = node.children.get(self.prefix_cache.key_fn(rest))
+        shared = align_down(node.get_match_len(rest), self.page_size) if node else 0
+        at += shared
+        if shared and node.swa_tombstone and node.ref_count > 0 and at > old_handle.cached_len:
+            gap = at
+        if not shared or shared < node.length:
+            break
+    if gap and insert_len - gap < self.sliding_window_size:
+        return
+    freed = page_indices[:0]
+""",
+    ),)),
+    # Finding 2: a chunk leaves a cell to each request for the decode step that is launched before the chunk's commit.
+    Edit("freetoken.scheduler.prefill:PrefillAdder", "_add_one_req", (
+        (
+            "swa_budget = cm.swa_available_size + self_reclaim - self.reserved_swa",
+            "swa_budget = cm.swa_available_size + self_reclaim - self.reserved_swa - ps * cm.page_table.shape[0]",
+        ),
+        ("if 0 < chunk_size < remain_len:\n            aligned = align_down(cached_len + chunk_size, ps) - cached_len",
+         "if chunk_size < remain_len:\n            aligned = align_down(cached_len + chunk_size, ps) - cached_len"),
+    )),
+)
+
+
 @contextmanager
 def broken(name: str) -> Iterator[None]:
     """Make one break for as long as this lasts; a piece that is not there exactly once is an error."""
     kept: list[tuple[Any, str, Any]] = []
     try:
-        for edit in BREAKS[name].edits:
+        for edit in _edits_of(name):
             module, _, class_name = edit.owner.partition(":")
             owner = getattr(import_module(module), class_name) if class_name else import_module(module)
             original = vars(owner)[edit.function]
@@ -138,6 +247,16 @@ def broken(name: str) -> Iterator[None]:
     finally:
         for owner, function, original in kept:
             setattr(owner, function, original)
+
+
+def _edits_of(name: str) -> list[Edit]:
+    """Return the edits of a break, one for each function, on top of the repairs of its target."""
+    merged: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+    repairs = REPAIRS if _target(name) == WINDOW else ()
+    for edit in (*repairs, *(BREAKS[name].edits if name in BREAKS else ())):
+        place = edit.owner, edit.function
+        merged[place] = (*merged.get(place, ()), *edit.pieces)
+    return [Edit(*place, pieces) for place, pieces in merged.items()]
 
 
 def _recompiled(edit: Edit, original: Any) -> Any:
@@ -154,7 +273,7 @@ def _recompiled(edit: Edit, original: Any) -> Any:
 
 def __getattr__(name: str) -> Make:
     """Return the `make` of the target `freetoken_edits:NAME`; its edits stay until the process ends."""
-    if name not in BREAKS:
+    if name not in BREAKS and name != "repaired_window":
         raise AttributeError(name)
 
     def make(configuration: Configuration) -> Adapter:
@@ -168,10 +287,16 @@ def __getattr__(name: str) -> Make:
 
 
 _lasting: dict[str, Any] = {}
+SIZES = {"repaired_window": freetoken_window.SIZES[WINDOW]}
+
+
+def _target(name: str) -> str:
+    return BREAKS[name].target if name in BREAKS else WINDOW
 
 
 def _maker(name: str) -> Make:
-    return freetoken.make_page16 if BREAKS[name].page == 16 else freetoken.make_page1
+    makers = {"freetoken:page16": freetoken.make_page16, WINDOW: freetoken_window.make_window}
+    return makers.get(_target(name), freetoken.make_page1)
 
 
 def first_codes(name: str, schedules: int, seed: int, wanted: int) -> tuple[Counter[str], int]:
@@ -185,7 +310,7 @@ def first_codes(name: str, schedules: int, seed: int, wanted: int) -> tuple[Coun
         adapter.capabilities = replace(adapter.capabilities, promises=())
         return adapter  # type: ignore[no-any-return]  # a FreeTokenCache
 
-    sizes = freetoken.SIZES[f"freetoken:page{BREAKS[name].page}"]
+    sizes = {**freetoken.SIZES, **freetoken_window.SIZES}[_target(name)]
     bench = Bench(Target(name, make, sizes))
     bench.target.make(sizes[0])  # FreeToken is imported before its source is looked for
     codes: Counter[str] = Counter()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from milepost.conformance.adapters import freetoken
+from milepost.conformance.adapters import freetoken, freetoken_window
 from milepost.conformance.errors import AdapterError, UsageError
 from milepost.conformance.targets import SHIPPED, peer_python
 from milepost.spec.capabilities import Configuration
@@ -85,10 +85,11 @@ def test_a_fault_of_the_engine_ends_as_a_shrunk_schedule_that_replays(tmp_path: 
     assert "FAULT over-advanced" in replayed.stdout
 
 
-def test_both_configurations_are_shipped_with_their_sizes() -> None:
+def test_all_configurations_are_shipped_with_their_sizes() -> None:
     names = [one.name for one in SHIPPED if one.peer == "freetoken"]
-    assert names == list(freetoken.SIZES) == ["freetoken:page1", "freetoken:page16"]
-    for name, page in zip(names, (1, 16), strict=True):
+    assert names == [*freetoken.SIZES, *freetoken_window.SIZES]
+    assert names == ["freetoken:page1", "freetoken:page16", "freetoken:window"]
+    for name, page in zip(freetoken.SIZES, (1, 16), strict=True):
         assert {one.page_size for one in freetoken.SIZES[name]} == {page}
         assert freetoken.SIZES[name][0].chunk_size == freetoken.REAL_CHUNK
 
@@ -96,6 +97,8 @@ def test_both_configurations_are_shipped_with_their_sizes() -> None:
 def test_every_shipped_size_is_one_that_the_engine_takes_as_it_is() -> None:
     for sizes in freetoken.SIZES.values():
         assert [freetoken.rounded(one) for one in sizes] == list(sizes)
+    for sizes in freetoken_window.SIZES.values():
+        assert [freetoken_window.rounded(one) for one in sizes] == list(sizes)
 
 
 def test_another_page_keeps_pages_or_tokens_whichever_is_more() -> None:

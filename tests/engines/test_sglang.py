@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from milepost.conformance.adapters import sglang
-from milepost.conformance.adapters.sglang_engine import Settings
 from milepost.conformance.adapters.sglang_scheduler import Sizes, engine_sizes
+from milepost.conformance.adapters.sglang_settings import Settings
 from milepost.conformance.errors import AdapterError, UsageError
 from milepost.conformance.targets import SHIPPED, peer_python
 from milepost.spec.capabilities import Configuration

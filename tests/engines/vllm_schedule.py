@@ -36,6 +36,8 @@ class Pair:
         self.rows: dict[str, list[list[int]]] = {}
         self.tokens: dict[str, tuple[int, ...]] = {}
         self.flights: list[Any] = []
+        self.drafts: dict[str, int] = {}
+        self.most_in_flight = 0 if settings.drafts else 1
         self.compared: Counter[str] = Counter()
 
     def run(self, requests: int, steps: int) -> Counter[str]:
@@ -43,12 +45,13 @@ class Pair:
         for _ in range(steps):
             if len(self.tokens) < requests and self.random.random() < 0.5:
                 self._arrive()
+            self._draft()
             out = self.own.schedule()
             if out.total_num_scheduled_tokens or out.preempted_req_ids:
                 self._repeat(out)
             if out.total_num_scheduled_tokens:
                 self.flights.append(out)
-            self._land(self.random.choice((0, 1)))
+            self._land(self.random.randint(0, self.most_in_flight))
             for name in [one for one in self.own.requests if self._is_over(one)]:
                 self._finish(name)
         return self.compared
@@ -61,6 +64,12 @@ class Pair:
         name = f"r{len(self.tokens)}"
         self.tokens[name] = (*start[:length], *more)
         self.own.add_request(make_request(name, self.tokens[name], self.own.hash_block_size, None, None))
+
+    def _draft(self) -> None:
+        """Let the drafter propose fewer tokens than it may, as some do."""
+        for request in self.own.running:
+            request.spec_token_ids = request.spec_token_ids[: self.random.randint(0, 4)]
+        self.drafts = {request.request_id: len(request.spec_token_ids) for request in self.own.running}
 
     def _is_over(self, name: str) -> bool:
         request = self.own.requests[name]
@@ -106,7 +115,7 @@ class Pair:
             if name not in cached and name not in victims:
                 continue
             while name in self.ours.claims:
-                grant = self.ours.extend(name, FURTHER)
+                grant = self.ours.extend(name, FURTHER, self.drafts[name])
                 if not victims or not isinstance(grant, Refused) or grant.reason != "no-page":
                     break
                 last = self.ours.scheduler.running[-1].request_id.split("#")[0]
@@ -119,7 +128,8 @@ class Pair:
                 self._granted(name, grant, self.own.requests[name].num_computed_tokens)
 
     def _granted(self, name: str, grant: object, stop: int) -> None:
-        self._same("grant", grant.length if isinstance(grant, Grant) else grant, stop)
+        self._same("grant", grant.length + grant.draft if isinstance(grant, Grant) else grant, stop)
+        self.compared["drafts"] += grant.draft if isinstance(grant, Grant) else 0
         self._same("rows", self.ours.claims[name].worker.rows, self.rows[name])
 
     def _land(self, keep: int) -> None:
@@ -133,17 +143,22 @@ class Pair:
             self.own.update_from_output(
                 out, ModelRunnerOutput(names, {name: at for at, name in enumerate(names)}, [said[one] for one in names])
             )
-            self.ours.land(step, {}, {name: tuple(tokens) for name, tokens in said.items() if tokens})
+            accepted = {name: len(tokens) - 1 for name, tokens in said.items() if len(tokens) > 1}
+            self.ours.land(step, accepted, {name: tuple(tokens) for name, tokens in said.items() if tokens})
+            self.compared["accepted"] += sum(accepted.values())
 
     def _sampled(self, name: str, out: Any) -> list[int]:
-        """Return a token where the step reached the last one that was known: it is what the model says next."""
+        """Return a token where the step reached the last one that was known, and one more for each accepted draft."""
         request = self.own.requests.get(name)
         if request is None or request.is_finished():
             return []
         start = {one.req_id: one.num_computed_tokens for one in out.scheduled_new_reqs}
         start.update(zip(out.scheduled_cached_reqs.req_ids, out.scheduled_cached_reqs.num_computed_tokens, strict=True))
         reached = start[name] + out.num_scheduled_tokens[name]
-        return [ord(self.random.choice(LETTERS))] if reached >= request.num_tokens else []
+        if reached < request.num_tokens:
+            return []
+        drafts = len(out.scheduled_spec_decode_tokens.get(name, ()))
+        return [ord(self.random.choice(LETTERS)) for _ in range(1 + self.random.randint(0, drafts))]
 
     def _same(self, what: str, ours: object, own: object) -> None:
         if ours != own:

@@ -19,8 +19,9 @@ from typing import Any
 from subscriber import Subscriber  # type: ignore[import-not-found]  # found beside this program when it runs
 
 import milepost_record
-from milepost.conformance.adapters.sglang_engine import Engine, Settings, _Quiet
+from milepost.conformance.adapters.sglang_engine import Engine, _Quiet
 from milepost.conformance.adapters.sglang_modules import modules
+from milepost.conformance.adapters.sglang_settings import Settings
 
 SIZES = {"core": "python", "strategy": "extra_buffer", "page": 1, "overlap": True, "mixed": False, "chunk": 8,
          "tokens": 160, "slots": 24, "rows": 4, "budget": 24, "answer": 24, "ratio": 0.7, "story": None}
