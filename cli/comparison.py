@@ -16,7 +16,7 @@ from milepost.spec.seam import Holding
 from milepost.spec.words import NULL, Cell
 
 FREE = PageState.FREE.value
-GRANTED = frozenset({PageState.PRIVATE.value, SlotState.LIVE.value, SlotState.FROZEN.value})
+GRANTED = frozenset({PageState.PRIVATE, SlotState.LIVE, SlotState.FROZEN, SlotState.DRAFT})
 
 class Difference(AssertionError):
     """The two caches part: which operation, which field, both values."""
@@ -125,6 +125,9 @@ class Comparison:
             raise _differs(f"{place} frozen positions", mine, other)
         for (position, slot), (_, another) in zip(ours.frozen, theirs.frozen, strict=True):
             self._index(f"{place} frozen at {position}", group, slot, another)
+        _same_length(f"{place}, drafts", ours.drafts, theirs.drafts)
+        for column, (slot, another) in enumerate(zip(ours.drafts, theirs.drafts, strict=True)):
+            self._index(f"{place} draft {column}", group, slot, another)
 
     def _index(self, place: str, group: str, ours: int | None, theirs: int | None) -> None:
         if ours in (None, NULL) or theirs in (None, NULL):

@@ -1,4 +1,4 @@
-"""The production cache at the seam: the index over opaque cells, two pools, and the tensors behind them.
+"""The production cache at the seam: the index over opaque cells, their pools, and the tensors behind them.
 
 It decides as the reference does, answer for answer. What it is asked wrongly is told before anything changes; a copy
 that fails leaves its step planned and its cells where they were.
@@ -12,19 +12,21 @@ from typing import Any
 
 from milepost.optimized.auditing import Audit, Moment, StrayWrite
 from milepost.optimized.contents import ContentIds
-from milepost.optimized.declaration import KV, STATE, declare
+from milepost.optimized.declaration import declare
 from milepost.optimized.errors import BadInput, UnknownRequest
 from milepost.optimized.events import EventWriter
 from milepost.optimized.explaining import Explanation, Lookup
-from milepost.optimized.index import FULL, RECURRENT, PrefixIndex
+from milepost.optimized.index import Match, PrefixIndex
+from milepost.optimized.index.packing import TOKEN_BYTES
 from milepost.optimized.inventory import account, inventory, verify
 from milepost.optimized.keeping import CellKeeper
 from milepost.optimized.memory import Memory, Payloads, Shapes
 from milepost.optimized.pools import FROZEN, CellPool
-from milepost.optimized.requests import Flight, FrozenSlot, Plan, Request
+from milepost.optimized.requests import Columns, Flight, FrozenSlot, Plan, Request
 from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Landing, Launched, Phase, Refused, ResetDone
 from milepost.spec.capabilities import Capabilities, Configuration
-from milepost.spec.geometry import boundary_grid, columns_for, lies_on
+from milepost.spec.geometry import lies_on
+from milepost.spec.layout import make_layout
 from milepost.spec.payload import Content
 from milepost.spec.policies import EvictionPolicy, FreezePolicy
 from milepost.spec.seam import Holding
@@ -36,7 +38,7 @@ class ShortPrompts(UserWarning):
 
 
 class PrefixCache(CellKeeper):
-    """An adapter at the seam, of one full-attention and one recurrent group.
+    """An adapter at the seam: one full-attention group, with windows, compressed and a recurrent group as configured.
 
     `listens` keeps events for `take_events()`; `warns` tells the smallest cacheable prefix when it is built. `audit` is
     called with each stray write into a published slot, found by digests at its restores and when it is given back.
@@ -53,21 +55,27 @@ class PrefixCache(CellKeeper):
         warns: bool = True,
         audit: Callable[[StrayWrite], None] | None = None,
     ) -> None:
-        pages, slots = (CellPool(name, configuration.pools.get(name, 0)) for name in (KV, STATE))
-        grid = boundary_grid(configuration.page_size, configuration.chunk_size)
+        layout = make_layout(configuration)
+        for group in (layout.full, *layout.sides):
+            if layout.recurrent and group.pool == layout.recurrent.pool:
+                raise BadInput(f"group '{group.name}' shares pool '{group.pool}' with states, which are no pages")
+        sizes = {name: configuration.pools[name] for name in dict.fromkeys(group.pool for group in layout.groups)}
+        pools = {name: CellPool(name, cells) for name, cells in sizes.items()}
+        grid = layout.grid(configuration.chunk_size)
         index = PrefixIndex(
-            configuration.page_size, grid, ghosts=pages.cells, freeze=freeze, eviction=eviction, listened=listens
+            layout.full.page_size, grid, states=layout.recurrent is not None, ghosts=sizes[layout.full.pool],
+            freeze=freeze, eviction=eviction, listened=listens, sides=layout.sides,
         )
-        super().__init__(index, pages, slots)
+        super().__init__(index, layout, pools)
         self.configuration = configuration
         self.contents = ContentIds()
-        self.memory = Memory(shapes or Shapes(), self.page_size, pages.cells, slots.cells)
-        self.writer = EventWriter(self.page_size, slots, self.memory.medium) if listens else None
+        self.memory = Memory(shapes or Shapes(), layout, sizes)
+        self.writer = EventWriter(layout, self.slots, self.memory.medium) if listens else None
         self.flights: list[Flight] = []
         self.audit = Audit(self.memory.state_parts, self.now, self.counts, audit) if audit else None
         self.operations = self.opened = self.steps = 0
         self._payloads: Payloads | None = None
-        self._capabilities = declare(configuration, grid)
+        self._capabilities = declare(configuration, layout, grid)
         if warns:
             text = f"prompts of {grid} tokens and fewer are never reused: the smallest cacheable prefix is {grid + 1}"
             warnings.warn(text, ShortPrompts, stacklevel=2)
@@ -96,26 +104,40 @@ class PrefixCache(CellKeeper):
         if reason := self.objection(len(tokens)):
             return self._refused("open", reason)
         # A resumed request holds its snapshot and its live slot at once.
-        match = self.index.match(packed, tuple(sorted(namespace)), cap=None if self.slots.cells > 1 else 0)
-        lease = self.index.lease(match)
-        self.opened += 1
-        claim = self.requests[request] = Request(
-            request, self.opened, lease, bytearray(packed), dict(content),
-            Lookup(len(tokens), match.length, match.kv_length, match.branch, match.reasons), match.cells.tolist(),
-        )
-        self.names[claim.serial] = request
-        claim.length = claim.landed = match.length
-        claim.source = match.state if isinstance(match.state, int) else NULL
+        match = self.index.match(packed, tuple(sorted(namespace)), cap=None if self.fits(len(tokens), hit=True) else 0)
+        claim = self._enrol(request, packed, content, match)
         self.counts.found(claim.lookup)
         return Hit(match.length, claim.table())
 
+    def _enrol(self, name: str, packed: bytes, content: Mapping[int, str], match: Match) -> Request:
+        """Lease what a match offers, and register the request that has it."""
+        lookup = Lookup(
+            len(packed) // TOKEN_BYTES, match.length, match.kv_length, match.branch, match.reasons,
+            match.offers if self.layout.sides else {}, match.cuts, self.group_names,
+        )
+        sides = {}
+        for group in self.layout.sides:
+            part = match.side(group.name)
+            sides[group.name] = Columns([NULL] * part.first + part.cells.tolist(), part.first)
+        lease = self.index.lease(match)
+        self.opened += 1
+        claim = Request(
+            name, self.opened, self.layout, lease, bytearray(packed), dict(content), lookup, match.cells.tolist(), sides
+        )
+        self.requests[name], self.names[claim.serial] = claim, name
+        claim.length = claim.landed = match.length
+        claim.source = match.state if isinstance(match.state, int) else NULL
+        return claim
+
     def objection(self, tokens: int) -> str:
         """Return why a prompt is not admitted, '' where it is."""
-        return "too-many-requests" if len(self.requests) >= self.configuration.max_live else self.fits(tokens)
+        if len(self.requests) >= self.configuration.max_live:
+            return "too-many-requests"
+        return "" if self.fits(tokens, hit=False) else "prompt-too-long"
 
-    def _refused(self, verb: str, reason: str, claim: Request | None = None) -> Refused:
+    def _refused(self, verb: str, reason: str, claim: Request | None = None, text: str = "") -> Refused:
         self.counts.refused[verb, reason] += 1
-        return Refused(reason, tables={claim.name: claim.table()} if claim else {})
+        return Refused(reason, text, tables={claim.name: claim.table()} if claim else {})
 
     def request(self, name: str) -> Request:
         """Return an open request; UnknownRequest where there is none of that name."""
@@ -127,21 +149,22 @@ class PrefixCache(CellKeeper):
     # Steps: plan, launch, land.
 
     def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
-        """Plan tokens [length, to): pages, the live slot at first, and a frozen slot where one is wanted and had."""
+        """Plan tokens [length, to): pages, the live slot at first, a frozen slot and drafts where they can be had."""
         self.operations += 1
         claim = self.request(request)
         if claim.planned or to <= claim.length:
             return self._refused("extend", "no-progress")
-        if not self.make_room(FULL, columns_for(self.page_size, to) - len(claim.columns)):
-            return self._refused("extend", "no-page")
-        if not self.make_room(RECURRENT, int(claim.live == NULL)):
-            return self._refused("extend", "no-slot")
-        plan = Plan(claim.length, to)
-        self.grant(claim, plan)
+        if claim.drafted:
+            return self._refused("extend", "in-flight", text="how many draft tokens stand is not known yet")
+        plan = Plan(claim.length, self.reach(claim, to))
+        if reason := self.shortage(self.missing_pages(claim, plan.stop), int(claim.live == NULL)):
+            return self._refused("extend", reason)
+        self.grant(claim, plan, draft)
         claim.planned = plan
         self.planned.append(claim)
-        frozen = ((STATE, plan.frozen.cell, plan.frozen.position),) if plan.frozen else ()
-        return Grant(to, claim.table(), frozen, {STATE: claim.live})
+        frozen = ((self.state, plan.frozen.cell, plan.frozen.position),) if plan.frozen else ()
+        initial_state: dict[str, int | None] = {self.state: claim.live} if self.state else {}
+        return Grant(plan.stop, claim.table(), frozen, initial_state, draft=plan.draft)
 
     def launch(self) -> Launched:
         """Start all planned extends as one step, after one phase that zeroes and restores fresh live slots."""
@@ -150,14 +173,16 @@ class PrefixCache(CellKeeper):
         if self.audit:
             self.audit.restore([(one.source, one.name) for one in self.planned if one.restores])
         for phase in phases:
-            self.memory.run(phase, STATE)
+            self.memory.run(phase, self.slots.name)
         self.steps += 1
         flight = Flight(self.steps)
         for claim in self.planned:
             assert claim.planned
             flight.spans.append((claim, claim.planned.start, claim.planned.stop))
+            if claim.planned.draft:
+                flight.drafting.add(claim.serial)
+            claim.starts.append(claim.planned.start)
             claim.length, claim.planned, claim.live_is_set = claim.planned.stop, None, True
-            claim.in_flight += 1
         self.planned.clear()
         self.flights.append(flight)
         return Launched(flight.step, phases)
@@ -170,31 +195,44 @@ class PrefixCache(CellKeeper):
         flight = next((flight for flight in self.flights if flight.step == step), None)
         if flight is None:
             raise UnknownRequest(f"step {step} is not in flight")
-        said = [
-            self.contents.pack(sampled.get(claim.name, ()), len(claim.tokens) // 4, claim.content)
+        packed = [
+            self.contents.pack(sampled.get(claim.name, ()), len(claim.tokens) // TOKEN_BYTES, claim.content)
             for claim, _, _ in flight.spans
         ]
         self.flights.remove(flight)
         failures = []
-        for (claim, _, stop), tokens in zip(flight.spans, said, strict=True):
-            claim.tokens += tokens
+        for (claim, start, stop), tokens in zip(flight.spans, packed, strict=True):
+            self._learn(claim, tokens, sampled.get(claim.name, ()))
+            taken = accepted.get(claim.name, 0) if claim.serial in flight.drafting else None
             try:
-                self._land_request(claim, stop)
+                self._land_request(claim, start, stop, taken)
             except Exception as error:  # the others of the step have landed all the same
                 failures.append(error)
         if failures:
             raise failures[0]
         return Landing({claim.name: claim.table() for claim, _, _ in flight.spans})
 
-    def _land_request(self, claim: Request, stop: int) -> None:
-        claim.in_flight -= 1
+    def _learn(self, claim: Request, packed: bytes, said: tuple[int, ...]) -> None:
+        """Append what the model said, and note where the first call of a tool begins."""
+        if said and not claim.anchor and self.configuration.anchor in said:
+            claim.anchor = len(claim.tokens) // TOKEN_BYTES + said.index(self.configuration.anchor) + 1
+        claim.tokens += packed
+
+    def _land_request(self, claim: Request, start: int, stop: int, taken: int | None) -> None:
+        """Record one request's landed tokens; `taken` draft tokens stand, None where it did not speculate."""
+        claim.starts.remove(start)
         claim.landed = stop
-        self.slots.advance(claim.live, claim.serial, stop)
+        if self.state:
+            self.slots.advance(claim.live, claim.serial, stop)
         try:
             self.end_restore(claim)
         finally:
+            if taken is not None:
+                self.settle_drafts(claim, taken)
             if claim.closing and not claim.in_flight:
                 self.finish(claim)
+        if self.layout.windows and not claim.closing:
+            self.slide_out(claim)
 
     # Snapshots, publishing, and the end of a request.
 
@@ -211,20 +249,20 @@ class PrefixCache(CellKeeper):
             return self._refused("freeze", "nothing-to-freeze")
         if not lies_on(self.grid, claim.length):
             return self._refused("freeze", "unaligned")
-        if not claim.frozen and not self.make_room(RECURRENT, 1):
+        if not claim.frozen and not self.make_room(self.slots, 1):
             return self._refused("freeze", "no-slot", claim)
         phase = self._copy_live(claim)
         self.counts.freezes += 1
         assert claim.frozen
-        return Frozen(claim.length, ((STATE, claim.frozen.cell),), claim.table(), phases=(phase,))
+        return Frozen(claim.length, ((self.state, claim.frozen.cell),), claim.table(), phases=(phase,))
 
     def _copy_live(self, claim: Request) -> Phase:
         """Copy the live slot into the frozen one, a fresh one where there is none."""
         if claim.frozen is None:
             claim.frozen = FrozenSlot(claim.length, self.slots.take(claim.serial, FROZEN, claim.length))
-        phase = Phase(((STATE, claim.live, claim.frozen.cell),))
+        phase = Phase(((self.slots.name, claim.live, claim.frozen.cell),))
         try:
-            self.memory.run(phase, STATE)
+            self.memory.run(phase, self.slots.name)
         except BaseException:
             self.return_frozen(claim)
             raise
@@ -272,13 +310,14 @@ class PrefixCache(CellKeeper):
         return ResetDone(True)
 
     def evict(self, group: str, cells: int) -> Evicted:
-        """Evict the cells of a group that the policy puts first, and the snapshots that fall with them."""
+        """Evict the cells of a group's pool that the policy puts first, and what falls with them."""
         self.operations += 1
-        if group not in (KV, STATE) or cells < 0:
-            raise BadInput(f"cannot evict {cells} cells of group '{group}': groups are {KV} and {STATE}")
+        if group not in self.group_pools or cells < 0:
+            groups = " and ".join(self.group_pools)
+            raise BadInput(f"cannot evict {cells} cells of group '{group}': groups are {groups}")
         given_up: list[Cell] = []
         for _ in range(cells):
-            gone = self.evict_one(FULL if group == KV else RECURRENT)
+            gone = self.evict_one(self.group_pools[group])
             if not gone:
                 break
             given_up += gone
@@ -309,13 +348,13 @@ class PrefixCache(CellKeeper):
     def read(self, cell: Cell, group: str) -> Content:
         """Return the payload in a cell's memory."""
         payloads = self._written()
-        return payloads.read_slot(cell[1]) if group == STATE else payloads.read_page(cell[1])
+        return payloads.read_slot(cell[1]) if group == self.state else payloads.read_page(group, cell[1])
 
     def write(self, cell: Cell, group: str, content: Content) -> None:
         """Write a payload into a cell's memory as the model's forward would."""
         payloads = self._written()
         if isinstance(content, tuple):
-            payloads.write_page(cell[1], content)
+            payloads.write_page(group, cell[1], content)
         elif content is not None:
             payloads.write_slot(cell[1], content)
 

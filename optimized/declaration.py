@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from milepost import __version__
-from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid, Group
-from milepost.spec.words import GroupKind
+from dataclasses import replace
 
-KV, STATE = "kv", "state"
-"""The names of its two groups, and of their pools."""
+from milepost import __version__
+from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid
+from milepost.spec.layout import Layout
 
 CELLS_PER_REQUEST = 3
-"""Slots that one request may hold: live, frozen, and the snapshot that it restores from."""
+"""Slots that one request may hold beside draft columns: live, frozen, and the snapshot that it restores from."""
 
 
-def declare(configuration: Configuration, grid: int) -> Capabilities:
+def declare(configuration: Configuration, layout: Layout, grid: int) -> Capabilities:
     """Return the capabilities: hits, freezes and donations lie on multiples of `grid`, counted from token 0."""
+    state = layout.recurrent
     return Capabilities(
         engine="milepost",
         version=__version__,
-        groups=(
-            Group(KV, GroupKind.FULL, KV, page_size=configuration.page_size, executes="engine"),
-            Group(STATE, GroupKind.RECURRENT, STATE, executes="engine"),
-        ),
-        pools={name: configuration.pools[name] for name in (KV, STATE)},
+        groups=tuple(replace(group, executes="engine") for group in layout.groups),
+        pools={name: configuration.pools[name] for name in dict.fromkeys(group.pool for group in layout.groups)},
         fidelity=Fidelity("in-situ"),
-        chunk_size=configuration.chunk_size,
+        chunk_size=configuration.chunk_size if state else 1,
         hit_alignment=grid,
         freeze_grid=FreezeGrid(grid, "zero"),
         end_donation="boundary",
-        mid_prefill_freeze=True,
-        explicit_freeze=True,
+        mid_prefill_freeze=state is not None,
+        explicit_freeze=state is not None,
         explicit_publish=True,
         ordered_steps=False,
         batched_steps=True,
         overlap=1,
         drops_planned=("close", "preempt"),
-        independent_evict=(KV, STATE),
+        independent_evict=tuple(group.name for group in layout.groups),
         evicts=True,
         accounts=True,
         inventories=True,
         namespaces=("salt", "adapter"),
         contents=True,
+        anchor=bool(layout.windows),
         aborts=True,
         preempts=True,
         resets="always",
         max_live=configuration.max_live,
-        cells_per_request={STATE: CELLS_PER_REQUEST},
+        speculates=configuration.speculates,
+        cells_per_request={state.pool: CELLS_PER_REQUEST + configuration.speculates} if state else {},
         promises=("deterministic", "not-inert", "exact-accounting", "strict-boundaries", "admits-when-idle"),
         smallest_cacheable=grid + 1,
     )

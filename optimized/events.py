@@ -1,8 +1,10 @@
 """KV events in the schema that vLLM and SGLang emit, with the one field that it lacks: the endpoint of a snapshot.
 
-A block is a page. A stored state is a block of its own group under the hash of the page that ends where it does; its
-`endpoint` is the position that its slot was written at, as the step was told, and never the place where it was filed:
-where the two differ, `milepost check --events` sees it. Contents have negative ids among `token_ids`.
+A block is a page. One of a window or a compressed group is a block of its own group under the hash of the full page on
+which it hangs, or where their sizes differ under one that is made from that. A stored state is a block of its own group
+under the hash of the page that ends where it does; its `endpoint` is the position that its slot was written at, as the
+step was told, and never the place where it was filed: where the two differ, `milepost check --events` sees it. Contents
+have negative ids among `token_ids`.
 """
 
 from __future__ import annotations
@@ -13,15 +15,19 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from milepost.optimized.declaration import KV, STATE
-from milepost.optimized.index import FULL, Cleared, Event, PagesStored, Removed, StateStored
+from milepost.optimized.index import FULL, RECURRENT, Cleared, Event, PagesStored, Removed, SideStored, StateStored
 from milepost.optimized.index.packing import TOKEN_BYTES
 from milepost.optimized.pools import CellPool
+from milepost.spec.layout import Layout
 from milepost.spec.words import GroupKind
 
-GROUP_INDEX = {KV: 0, STATE: 1}
-SPEC_KINDS = {KV: "full_attention", STATE: "mamba"}
-"""The engines' words for the kinds of groups."""
+SPEC_KINDS = {
+    GroupKind.FULL: "full_attention",
+    GroupKind.WINDOW: "sliding_window",
+    GroupKind.COMPRESSED: "compressed",
+    GroupKind.RECURRENT: "mamba",
+}
+"""The engines' words for the kinds of groups, and ours where they have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +43,14 @@ class Block:
 class EventWriter:
     """Turns what the index tells into events, at once: a slot's endpoint is read while it is still that slot's."""
 
-    def __init__(self, page_size: int, slots: CellPool, medium: str) -> None:
-        self.page_size, self.slots, self.medium = page_size, slots, medium
+    def __init__(self, layout: Layout, slots: CellPool, medium: str) -> None:
+        self.page_size, self.slots, self.medium = layout.full.page_size, slots, medium
+        self.page_sizes = {group.name: group.page_size for group in layout.sides}
+        keys = (FULL.value, *self.page_sizes, *([RECURRENT.value] if layout.recurrent else []))
+        self.group_indices = {key: number for number, key in enumerate(keys)}
+        self.kinds = {key: SPEC_KINDS[group.kind] for key, group in zip(keys, layout.groups, strict=True)}
         self.pages: dict[Hashable, Block] = {}
-        self.states: dict[Hashable, int] = {}
+        self.hashes: dict[tuple[str, Hashable], int] = {}
         self.written: list[dict[str, Any]] = []
 
     def write(self, told: Iterable[Event]) -> None:
@@ -50,11 +60,13 @@ class EventWriter:
                 self._store_pages(one)
             elif isinstance(one, StateStored):
                 self._store_state(one)
+            elif isinstance(one, SideStored):
+                self._store_side(one)
             elif isinstance(one, Removed):
                 self._remove(one.kind, one.cell)
             elif isinstance(one, Cleared):
                 self.pages.clear()
-                self.states.clear()
+                self.hashes.clear()
                 self.written.append({"type": "AllBlocksCleared"})
 
     def take(self) -> list[dict[str, Any]]:
@@ -71,15 +83,24 @@ class EventWriter:
             self.pages[cell] = block
             blocks.append(block)
             parent = block.hash
-        self._stored(KV, blocks, first)
+        self._stored(FULL, blocks, first, self.page_size)
 
     def _store_state(self, one: StateStored) -> None:
         block = self.pages[one.page]
-        self.states[one.cell] = block.hash
+        self.hashes[RECURRENT, one.cell] = block.hash
         assert isinstance(one.cell, int)
-        self._stored(STATE, [block], block.parent, endpoint=self.slots.endpoints[one.cell])
+        endpoint = self.slots.endpoints[one.cell]
+        self._stored(RECURRENT, [block], block.parent, self.page_size, endpoint=endpoint)
 
-    def _stored(self, group: str, blocks: list[Block], parent: int | None, **more: Any) -> None:
+    def _store_side(self, one: SideStored) -> None:
+        block, size = self.pages[one.page], self.page_sizes[one.group]
+        if size != self.page_size:
+            made = block_hash(block.hash, b"%d" % one.length, one.group)
+            block = Block(made, None, b"", block.namespace)
+        self.hashes[one.group, one.cell] = block.hash
+        self._stored(one.group, [block], block.parent, size)
+
+    def _stored(self, key: str, blocks: list[Block], parent: int | None, size: int, **more: Any) -> None:
         numbers = array("i")
         for block in blocks:
             numbers.frombytes(block.tokens)
@@ -91,24 +112,23 @@ class EventWriter:
             "block_hashes": [block.hash for block in blocks],
             "parent_block_hash": parent,
             "token_ids": numbers.tolist(),
-            "block_size": self.page_size,
+            "block_size": size,
             "lora_id": None,
             "medium": self.medium,
             "lora_name": next((value for kind, value in pairs if kind == "adapter"), None),
             "extra_keys": [salts] * len(blocks) if salts else None,
-            "group_idx": GROUP_INDEX[group],
-            "kv_cache_spec_kind": SPEC_KINDS[group],
+            "group_idx": self.group_indices[key],
+            "kv_cache_spec_kind": self.kinds[key],
             **more,
         })
 
-    def _remove(self, kind: GroupKind, cell: Hashable) -> None:
-        group = KV if kind is FULL else STATE
-        one = self.pages.pop(cell).hash if kind is FULL else self.states.pop(cell)
+    def _remove(self, key: str, cell: Hashable) -> None:
+        one = self.pages.pop(cell).hash if key == FULL else self.hashes.pop((key, cell))
         self.written.append({
             "type": "BlockRemoved",
             "block_hashes": [one],
             "medium": self.medium,
-            "group_idx": GROUP_INDEX[group],
+            "group_idx": self.group_indices[key],
         })
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from milepost.optimized.declaration import KV, STATE
 from milepost.optimized.errors import CacheError
-from milepost.optimized.index import FULL, RECURRENT
 from milepost.optimized.pools import FREE, PUBLISHED
 from milepost.spec.geometry import columns_for
 from milepost.spec.ownership import PageState, SlotState
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
     from milepost.optimized.cache import PrefixCache
     from milepost.optimized.requests import Request
 
-KINDS = {KV: FULL, STATE: RECURRENT}
-
 
 class Inconsistent(CacheError, AssertionError):
     """Two books of the cache disagree: a bug of the cache."""
@@ -26,20 +22,20 @@ class Inconsistent(CacheError, AssertionError):
 
 def inventory(cache: PrefixCache) -> dict[Cell, Holding]:
     """Return the ownership state of every cell."""
-    published = cache.index.inventory()
+    published = {(cache.pool_of(key).name, cell): held for (key, cell), held in cache.index.inventory().items()}
     holdings: dict[Cell, Holding] = {}
-    for pool in (cache.pages, cache.slots):
+    for pool in cache.pools.values():
         for cell, (state, owner, endpoint) in enumerate(zip(pool.states, pool.owners, pool.endpoints, strict=True)):
-            leases = published[KINDS[pool.name], cell].leases if state == PUBLISHED else 0
+            leases = published[pool.name, cell].leases if state == PUBLISHED else 0
             if state == PUBLISHED:
-                state = published_state(pool.name, leases)
+                state = published_state(pool is cache.slots, leases)
             holdings[pool.name, cell] = Holding(state, cache.names.get(owner, ""), endpoint, leases)
     return holdings
 
 
-def published_state(pool: str, leases: int) -> str:
-    """Return the word of the ownership tables for a published cell."""
-    if pool == KV:
+def published_state(slot: bool, leases: int) -> str:
+    """Return the word of the ownership tables for a published slot or page."""
+    if not slot:
         return PageState.SHARED.value
     return SlotState.PROTECTED.value if leases else SlotState.DONATED.value
 
@@ -47,25 +43,29 @@ def published_state(pool: str, leases: int) -> str:
 def account(cache: PrefixCache) -> dict[str, dict[str, int]]:
     """Return cells by pool and by `free`, `private`, `evictable`, `protected`."""
     return {
-        pool.name: {
+        name: {
             "free": len(pool.free),
             "private": pool.private,
-            "evictable": cache.index.evictable(KINDS[pool.name]),
-            "protected": cache.index.protected(KINDS[pool.name]),
+            "evictable": sum(cache.index.evictable(key) for key in cache.sharing[name]),
+            "protected": sum(cache.index.protected(key) for key in cache.sharing[name]),
         }
-        for pool in (cache.pages, cache.slots)
+        for name, pool in cache.pools.items()
     }
 
 
 def verify(cache: PrefixCache) -> None:
     """Verify pools, index and requests against each other; Inconsistent says which disagree."""
-    for pool in (cache.pages, cache.slots):
+    listed = cache.index.inventory()
+    for pool in cache.pools.values():
         pool.check()
-        theirs = {cell for kind, cell in cache.index.inventory() if kind is KINDS[pool.name]}
+        held = [cell for key, cell in listed if cache.pool_of(key) is pool]
+        theirs = set(held)
+        if len(held) > len(theirs):
+            raise Inconsistent(f"a cell of pool '{pool.name}' is held for two groups")
         ours = {cell for cell, state in enumerate(pool.states) if state == PUBLISHED}
         if ours != theirs:
             raise Inconsistent(f"pool '{pool.name}' calls {sorted(ours)} published, and the index holds {theirs}")
-        if pool.name == STATE and cache.audit and cache.audit.donations.keys() != ours:
+        if pool is cache.slots and cache.audit and cache.audit.donations.keys() != ours:
             raise Inconsistent(f"slots {sorted(ours)} are published, and the audit knows {[*cache.audit.donations]}")
     cache.index.check()
     _verify_owners(cache)
@@ -81,7 +81,7 @@ def _verify_owners(cache: PrefixCache) -> None:
     named = [one for claim in claims.values() for one in _private_cells(cache, claim)]
     owned = [
         (pool.name, cell, owner)
-        for pool in (cache.pages, cache.slots)
+        for pool in cache.pools.values()
         for cell, (state, owner) in enumerate(zip(pool.states, pool.owners, strict=True))
         if state not in (FREE, PUBLISHED)
     ]
@@ -93,6 +93,11 @@ def _verify_owners(cache: PrefixCache) -> None:
 
 def _private_cells(cache: PrefixCache, claim: Request) -> list[tuple[str, int, int]]:
     leased = columns_for(cache.page_size, claim.lease.length)
-    cells = [(KV, cell, claim.serial) for cell in claim.columns[leased:]]
-    slots = [claim.live, *([claim.frozen.cell] if claim.frozen else [])]
-    return cells + [(STATE, cell, claim.serial) for cell in slots if cell != NULL]
+    cells = [(cache.pages.name, cell, claim.serial) for cell in claim.columns[leased:]]
+    for name, side in claim.sides.items():
+        shared = cache.index.leased_columns(claim.lease, name)
+        pool = cache.group_pools[name].name
+        private = [cell for column, cell in enumerate(side.cells) if cell != NULL and column not in shared]
+        cells += [(pool, cell, claim.serial) for cell in private]
+    slots = [claim.live, *([claim.frozen.cell] if claim.frozen else []), *claim.drafts]
+    return cells + [(cache.slots.name, cell, claim.serial) for cell in slots if cell != NULL]

@@ -6,6 +6,7 @@ plays the model, lie in every word of every layer of every part: what is forgott
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from milepost.kernels.copy import copy_slots
 from milepost.kernels.zero import zero_slots
 from milepost.optimized.errors import BadInput, CacheError
 from milepost.spec.answers import Phase
+from milepost.spec.layout import Layout
 from milepost.spec.payload import GARBAGE, ZERO, Content, Entries
 
 WORD_BYTES = 8
@@ -49,20 +51,26 @@ class Shapes:
 
 
 class Memory:
-    """State tensors `[layers, slots, heads, K, V]` and `[layers, slots, channels, kernel - 1]`, KV tensor
-    `[layers, 2, pages, page_size, heads, dim]`."""
+    """State tensors `[layers, slots, heads, K, V]` and `[layers, slots, channels, kernel - 1]`, and a tensor of pages
+    `[layers, 2, pages, entries of a page, heads, dim]` for each paged group, as long as the pool that it draws from."""
 
-    def __init__(self, shapes: Shapes, page_size: int, pages: int, slots: int) -> None:
+    def __init__(self, shapes: Shapes, layout: Layout, cells: Mapping[str, int]) -> None:
         one, device = shapes, shapes.device
+        slots = cells[layout.recurrent.pool] if layout.recurrent else 0
         self.recurrent = torch.zeros(
             (one.state_layers, slots, one.heads, one.key_dim, one.value_dim), dtype=one.state_dtype, device=device
         )
         self.convolution = torch.zeros(
             (one.state_layers, slots, one.conv_channels, one.conv_kernel - 1), dtype=one.conv_dtype, device=device
         )
-        self.kv = torch.zeros(
-            (one.kv_layers, 2, pages, page_size, one.kv_heads, one.kv_dim), dtype=one.kv_dtype, device=device
-        )
+        self.pages = {
+            group.name: torch.zeros(
+                (one.kv_layers, 2, cells[group.pool], group.page_size // group.stride, one.kv_heads, one.kv_dim),
+                dtype=one.kv_dtype, device=device,
+            )
+            for group in (layout.full, *layout.sides)
+        }
+        self.kv = self.pages[layout.full.name]
 
     @property
     def state_parts(self) -> tuple[torch.Tensor, ...]:
@@ -93,17 +101,18 @@ class Payloads:
     """Reads and writes payloads of the harness in a memory on the CPU, as the model's forward would write.
 
     Each word holds the payload under a mask of its own: [layers, cells, words] for states, [layers and k or v, pages,
-    page_size, words] for KV.
+    entries, words] for pages.
     """
 
     def __init__(self, memory: Memory) -> None:
         self._parts = [_words(part.flatten(2)) for part in memory.state_parts]
-        self._kv = _words(memory.kv.flatten(4).flatten(0, 1))
+        self._pages = {name: _words(pages.flatten(4).flatten(0, 1)) for name, pages in memory.pages.items()}
         random = numpy.random.default_rng(20261130)
         shapes = [(part.shape[0], part.shape[-1]) for part in self._parts]
         self._masks = [random.integers(1, 1 << 62, shape, dtype=numpy.int64) for shape in shapes]
-        shape = self._kv.shape[0], 1, self._kv.shape[-1]
-        self._kv_masks = random.integers(1, 1 << 62, shape, dtype=numpy.int64)
+        forms = [(pages.shape[0], 1, pages.shape[-1]) for pages in self._pages.values()]
+        masks = [random.integers(1, 1 << 62, form, dtype=numpy.int64) for form in forms]
+        self._page_masks = dict(zip(self._pages, masks, strict=True))
 
     def read_slot(self, slot: int) -> Content:
         """Return the payload of a slot, ZERO where all of it is zeroed, GARBAGE where its words disagree."""
@@ -121,18 +130,19 @@ class Payloads:
         for part, masks in zip(self._parts, self._masks, strict=True):
             part[:, slot] = masks ^ payload if payload else 0
 
-    def read_page(self, page: int) -> Content:
+    def read_page(self, group: str, page: int) -> Content:
         """Return the payloads of a page's entries, GARBAGE for each whose words disagree."""
-        found = self._kv[:, page] ^ self._kv_masks
+        found = self._pages[group][:, page] ^ self._page_masks[group]
         payloads = found[0, :, 0]
         agree = (found == payloads[None, :, None]).all(axis=(0, 2)) & (payloads > ZERO)
         return tuple(int(one) for one in numpy.where(agree, payloads, GARBAGE))
 
-    def write_page(self, page: int, entries: Entries) -> None:
+    def write_page(self, group: str, page: int, entries: Entries) -> None:
         """Write the entries that are not None."""
+        pages, masks = self._pages[group], self._page_masks[group][:, 0]
         for place, payload in enumerate(entries):
             if payload is not None:
-                self._kv[:, page, place] = self._kv_masks[:, 0] ^ payload
+                pages[:, page, place] = masks ^ payload
 
 
 def _words(part: torch.Tensor) -> Any:

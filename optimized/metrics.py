@@ -1,4 +1,7 @@
-"""The cache's counters and occupancy for Prometheus: read when they are scraped, so that nothing is paid before."""
+"""The cache's counters and occupancy for Prometheus: read when they are scraped, so that nothing is paid before.
+
+Groups are called `full`, `recurrent`, and by their own names; where several share a pool, its cells are of all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from milepost.optimized.declaration import KV, STATE
 from milepost.optimized.pools import PUBLISHED
 
 if TYPE_CHECKING:
     from milepost.optimized.cache import PrefixCache
 
-KINDS = {KV: "full", STATE: "recurrent"}
-PUBLISHED_STATES = {KV: ("shared_leased", "shared"), STATE: ("protected", "donated")}
+PAGE_STATES, SLOT_STATES = ("shared_leased", "shared"), ("protected", "donated")
 """The ownership states of published cells: with leases and without."""
 
 
@@ -50,8 +51,9 @@ class CacheCollector(Collector):
     def _labelled(self) -> Iterator[Metric]:
         counts = self._cache.counts
         misses = CounterMetricFamily("milepost_misses", "Lookups that a group cut short.", labels=("group", "reason"))
+        keys = self._cache.index_names
         for (group, reason), value in counts.misses.items():
-            misses.add_metric((KINDS[group], reason), value)
+            misses.add_metric((keys[group], reason), value)
         yield misses
         skipped = CounterMetricFamily("milepost_skipped", "Snapshots and pages that were not kept.", labels=("reason",))
         for reason, value in counts.skipped.items():
@@ -66,20 +68,20 @@ class CacheCollector(Collector):
             ("evicted_cells", counts.evicted, "Cells that were evicted."),
         ):
             family = CounterMetricFamily(f"milepost_{name}", about, labels=("group",))
-            for group in (KV, STATE):
-                family.add_metric((KINDS[group],), counted[group])
+            for group, key in keys.items():
+                family.add_metric((key,), counted[group])
             yield family
 
     def _occupancy(self) -> Metric:
         family = GaugeMetricFamily("milepost_cells", "Cells by ownership state.", labels=("group", "state"))
         for name, counts in self._cache.account().items():
-            pool = self._cache.pages if name == KV else self._cache.slots
+            pool = self._cache.pools[name]
             states = Counter(pool.states)
             del states[PUBLISHED]
-            leased, idle = PUBLISHED_STATES[name]
+            leased, idle = SLOT_STATES if pool is self._cache.slots else PAGE_STATES
             states[leased], states[idle] = counts["protected"], counts["evictable"]
             for state, value in sorted(states.items()):
-                family.add_metric((KINDS[name], state), value)
+                family.add_metric(("+".join(self._cache.sharing[name]), state), value)
         return family
 
 

@@ -18,8 +18,8 @@ NOBODY = 0
 PUBLISHED = "published"
 """The state of a cell that was handed to the index."""
 
-PRIVATE, LIVE, FROZEN, FREE = (
-    PageState.PRIVATE.value, SlotState.LIVE.value, SlotState.FROZEN.value, SlotState.FREE.value
+PRIVATE, LIVE, FROZEN, DRAFT, FREE = (
+    PageState.PRIVATE.value, SlotState.LIVE.value, SlotState.FROZEN.value, SlotState.DRAFT.value, SlotState.FREE.value
 )
 
 
@@ -72,6 +72,14 @@ class CellPool:
         """Record that the owner's forward has taken its live slot to `endpoint`."""
         self._must_belong(cell, owner)
         self.endpoints[cell] = endpoint
+
+    def accept(self, cell: int, owner: int, endpoint: int) -> None:
+        """Make the owner's draft column its live slot; PoolError where it encodes another length."""
+        self._must_belong(cell, owner)
+        found = self.states[cell], self.endpoints[cell]
+        if found != (DRAFT, endpoint):
+            raise PoolError(f"{self.name} {cell} is {found[0]} at {found[1]}, and no draft at {endpoint}")
+        self.states[cell] = LIVE
 
     def _must_belong(self, cell: int, owner: int) -> None:
         if self.states[cell] == FREE or self.owners[cell] != owner:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from milepost.optimized.declaration import KV, STATE
 from milepost.optimized.explaining import Lookup
 from milepost.optimized.index import Lease
 from milepost.optimized.index.packing import TOKEN_BYTES
 from milepost.spec.answers import Pages, Slots, Table
+from milepost.spec.layout import Layout
 from milepost.spec.words import NULL
 
 
@@ -23,11 +23,23 @@ class FrozenSlot:
 
 @dataclass(slots=True)
 class Plan:
-    """A step over [start, stop) that has not been launched; `frozen` is what it will write on the way."""
+    """A step over [start, stop) that has not been launched; `frozen` is what it will write on the way.
+
+    `draft` counts the columns behind `stop` that it speculates on.
+    """
 
     start: int
     stop: int
     frozen: FrozenSlot | None = None
+    draft: int = 0
+
+
+@dataclass(slots=True)
+class Columns:
+    """A request's pages of a side group: a cell for each column, NULL where none is held; none is before `first`."""
+
+    cells: list[int] = field(default_factory=list)
+    first: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -36,16 +48,20 @@ class Request:
 
     `length` counts launched tokens, `landed` those whose step has landed. The columns up to the length of the lease are
     shared, the others private. `live_is_set` is false until the step that zeroes or restores the live slot was
-    launched. `in_flight` counts launched steps that have not landed.
+    launched. `starts` are where the launched steps begin that have not landed. `drafts` are the slots of the planned or
+    running step's draft columns, which are `drafted` many. `anchor` is the position behind the opener of the first tool
+    call, 0 before it.
     """
 
     name: str
     serial: int
+    layout: Layout
     lease: Lease
     tokens: bytearray
     content: Mapping[int, str]
     lookup: Lookup
     columns: list[int]
+    sides: dict[str, Columns] = field(default_factory=dict)
     source: int = NULL
     length: int = 0
     landed: int = 0
@@ -53,9 +69,17 @@ class Request:
     live_is_set: bool = False
     frozen: FrozenSlot | None = None
     planned: Plan | None = None
-    in_flight: int = 0
+    starts: list[int] = field(default_factory=list)
+    drafts: list[int] = field(default_factory=list)
+    drafted: int = 0
+    anchor: int = 0
     keep: bool = False
     closing: bool = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many launched steps have not landed."""
+        return len(self.starts)
 
     @property
     def publishable(self) -> int:
@@ -73,13 +97,19 @@ class Request:
 
     def table(self) -> Table:
         """Return everything that the request holds."""
-        frozen = ((self.frozen.position, self.frozen.cell),) if self.frozen else ()
-        return {KV: Pages(tuple(self.columns)), STATE: Slots(self.live, frozen, self.source)}
+        table: Table = {self.layout.full.name: Pages(tuple(self.columns))}
+        for name, side in self.sides.items():
+            table[name] = Pages(tuple(side.cells))
+        if self.layout.recurrent:
+            frozen = ((self.frozen.position, self.frozen.cell),) if self.frozen else ()
+            table[self.layout.recurrent.name] = Slots(self.live, frozen, self.source, tuple(self.drafts))
+        return table
 
 
 @dataclass(slots=True)
 class Flight:
-    """A launched step: each request with its start and stop."""
+    """A launched step: each request with its start and stop; `drafting` are the serials of those that speculate."""
 
     step: int
     spans: list[tuple[Request, int, int]] = field(default_factory=list)
+    drafting: set[int] = field(default_factory=set)

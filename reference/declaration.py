@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from milepost import __version__
-from milepost.reference.layout import Layout
 from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid
+from milepost.spec.layout import Layout
 
 PROMISES = ("deterministic", "not-inert", "exact-accounting", "strict-boundaries", "admits-when-idle")
 

@@ -13,7 +13,7 @@ from milepost.spec.words import NULL, Namespace
 Key = tuple[Any, ...]
 """What a prefix is found by: its namespace and, last, the tuple of the content identities of all its tokens.
 
-In the dictionary of pages, the name of a side group stands before it.
+In the dictionary of pages, the name of a side group and where its page ends stand before it.
 """
 
 

@@ -1,9 +1,10 @@
 """The paged groups beside the full one: windows, whose pages slide out, and compressed groups.
 
-Their pages stand in the same dictionary as those of the full group, under the group's name and the prefix. A page is
-published only where the full group has the path, and goes with it; the path never goes for a page. A window page that
-is missing on a path is a tombstone: the next request that computes it publishes its own there. The cell of a tombstone
-is free at once; the rows `slide out` and `revive` are for caches that keep it.
+Their pages stand in the same dictionary as those of the full group, under the group's name, where they end, and the
+prefix that the full page there completes. A page is published only where the full group has the path, and goes with it;
+the path never goes for a page. A window page that is missing on a path is a tombstone: the next request that computes
+it publishes its own there. The cell of a tombstone is free at once; the rows `slide out` and `revive` are for caches
+that keep it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from milepost.reference.requests import Entry, Key, Request
 from milepost.reference.store import PrefixStore
 from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.geometry import columns_for, floor_to, lies_on
-from milepost.spec.resume import first_needed
+from milepost.spec.layout import first_column
 from milepost.spec.words import NULL, Cell, GroupKind
 
 
@@ -35,8 +36,11 @@ class SideStore(PrefixStore):
     # Finding.
 
     def side_key(self, claim: Request, group: Group, end: int) -> Key:
-        """Return what a group's page after a request's first `end` tokens is found by."""
-        return group.name, *self.key(claim, end)
+        """Return what a group's page after a request's first `end` tokens is found by.
+
+        It hangs on the page of the full group that has its last token: contexts branch there, and nowhere else.
+        """
+        return group.name, end, *self.key(claim, columns_for(self.page_size, end) * self.page_size)
 
     def has_entries(self, claim: Request, group: Group, length: int) -> bool:
         """Tell whether a side group can be resumed at `length`: every page that is needed there is published."""
@@ -202,7 +206,8 @@ class SideStore(PrefixStore):
             return self.evict_side(entry)
         given_up = super().evict_page(entry)
         uncovered = [side for side in self.pages.values() if side.group and not self.is_covered(side)]
-        for side in sorted(uncovered, key=lambda side: -side.depth):
+        order = [group.name for group in self.layout.sides]
+        for side in sorted(uncovered, key=lambda side: (order.index(side.group), -side.depth)):
             given_up += self.evict_side(side)
         return given_up
 
@@ -215,15 +220,5 @@ class SideStore(PrefixStore):
 
     def is_covered(self, side: Entry) -> bool:
         """Tell whether the full group still has the path of a side group's page."""
-        *context, identities = side.key[1:]
-        return any(
-            not entry.group
-            and side.depth <= entry.depth < side.depth + self.page_size
-            and [*entry.key[:-1], entry.key[-1][: side.depth]] == [*context, identities]
-            for entry in self.pages.values()
-        )
+        return side.key[2:] in self.pages
 
-
-def first_column(group: Group, length: int) -> int:
-    """Return the first column that a group needs to go on at `length`."""
-    return first_needed(group.kind, length, group.window) // group.page_size

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from milepost.reference.layout import most_columns
 from milepost.reference.requests import FrozenSlot, Plan, Request
-from milepost.reference.sides import SideStore, first_column
+from milepost.reference.sides import SideStore
 from milepost.spec.answers import Phase
 from milepost.spec.capabilities import Configuration
 from milepost.spec.geometry import columns_for, lies_on
+from milepost.spec.layout import first_column, most_columns
 from milepost.spec.words import NULL, Cell
 
 

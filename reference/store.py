@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from milepost.reference.layout import make_layout
 from milepost.reference.pools import PageCells, Pool, SlotCells
 from milepost.reference.requests import Entry, Key, Request
 from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.geometry import floor_to, lies_on
+from milepost.spec.layout import make_layout
 from milepost.spec.ownership import PageState, SlotState
 from milepost.spec.policies import BranchAndPromptEnd, EvictionPolicy, FreezePolicy, LeastRecentlyUsed
 from milepost.spec.words import Cell

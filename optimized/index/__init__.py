@@ -15,6 +15,9 @@ An engine keeps its pools and its scheduler, and asks the index at six places:
 5. The request ends: `publish` what is left if you like, then `release(lease)`.
 6. Weights change: `reset()`. Open requests run on, publish nothing more, and their `release` returns what was theirs.
 
+Windows and compressed groups are `sides`, each known by its name. `match.side(name)` has their part of a hit,
+`publish_side` makes their pages matchable after the full ones, `release_columns` lets go of what slid out of a window.
+
 `check()` verifies everything that the index believes, `inventory()` lists every cell that it holds, and `events()`
 tells routers what is stored and removed.
 
@@ -33,6 +36,9 @@ from milepost.optimized.index.answers import (
     Published,
     Reason,
     Removed,
+    SideHit,
+    SidePublished,
+    SideStored,
     StateStored,
 )
 from milepost.optimized.index.errors import (
@@ -76,6 +82,9 @@ __all__ = [
     "Reason",
     "Removed",
     "Running",
+    "SideHit",
+    "SidePublished",
+    "SideStored",
     "StaleMatch",
     "StateStored",
     "packed",

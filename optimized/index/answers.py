@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from milepost.spec.words import GroupKind
 
 FULL, RECURRENT = GroupKind.FULL, GroupKind.RECURRENT
-KINDS = (FULL, RECURRENT)
 
-GivenUp = list[tuple[GroupKind, Hashable]]
-"""Cells that the index no longer holds, in the order in which they were given up."""
+GivenUp = list[tuple[str, Hashable]]
+"""Cells that the index no longer holds, in the order in which they were given up, each with its group.
+
+A group is named `FULL`, `RECURRENT`, or as the side group was when the index was built.
+"""
 
 
 class Reason:
@@ -29,6 +33,10 @@ class Reason:
     """Nobody has published beyond this point."""
     NO_SNAPSHOT = "no-snapshot"
     """The pages reach further, and no state stands at a boundary there."""
+    NO_WINDOW = "no-window"
+    """The pages reach further, and before each boundary there a page of the window is missing."""
+    NO_ENTRIES = "no-entries"
+    """The pages reach further, and the compressed group's own do not."""
 
 
 @dataclass(slots=True)
@@ -47,6 +55,27 @@ class Published:
     donated: list[int] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     blocked: bool = False
+
+
+@dataclass(slots=True)
+class SidePublished:
+    """What became of a side group's pages: the columns that are matchable now, and those that had a page already.
+
+    The caller's own pages of `repointed` columns are duplicates, and free. `blocked` is true where a duplicate in use
+    stopped a compressed group's.
+    """
+
+    inserted: list[int] = field(default_factory=list)
+    repointed: dict[int, int] = field(default_factory=dict)
+    blocked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SideHit:
+    """A side group's part of a hit: the cells (int32) of its columns from `first` on; none before are needed."""
+
+    first: int
+    cells: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +109,21 @@ class StateStored:
 
 
 @dataclass(frozen=True, slots=True)
+class SideStored:
+    """A side group's page became matchable: the first `length` tokens of the path whose full page there is `page`."""
+
+    namespace: Hashable
+    group: str
+    length: int
+    cell: int
+    page: int
+
+
+@dataclass(frozen=True, slots=True)
 class Removed:
     """A cell is no longer matchable."""
 
-    kind: GroupKind
+    kind: str
     cell: Hashable
 
 
@@ -92,4 +132,4 @@ class Cleared:
     """A reset: nothing is matchable."""
 
 
-Event = PagesStored | StateStored | Removed | Cleared
+Event = PagesStored | StateStored | SideStored | Removed | Cleared

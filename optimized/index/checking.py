@@ -6,20 +6,13 @@ from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from milepost.optimized.index.answers import FULL, RECURRENT, Holding
-from milepost.optimized.index.edge import NO_CHILDREN, NO_MARKS, NO_READERS, Edge, Root, Snapshot, holder
-from milepost.optimized.index.errors import Broken
-from milepost.optimized.index.victims import Candidate, VictimQueue
-from milepost.spec.words import GroupKind
+from milepost.optimized.index.checking_sides import check_queue, check_sides, leases_below, list_sides
+from milepost.optimized.index.edge import NO_CHILDREN, NO_MARKS, NO_READERS, Edge, Mark, Root, holder
+from milepost.optimized.index.errors import demand
 
 if TYPE_CHECKING:
     from milepost.optimized.index.index import PrefixIndex
     from milepost.optimized.index.tree import Tree
-
-
-def demand(holds: object, invariant: str, detail: object = "") -> None:
-    """Raise Broken unless something holds."""
-    if not holds:
-        raise Broken(invariant, str(detail))
 
 
 def forgotten_edges(index: PrefixIndex) -> list[Edge]:
@@ -33,18 +26,9 @@ def forgotten_edges(index: PrefixIndex) -> list[Edge]:
     return sorted(found, key=lambda edge: edge.start)
 
 
-def leases_below(edges: list[Edge]) -> dict[Edge, int]:
-    """Return for each edge how many leases end on it or below; parents come first in `edges`."""
-    totals = {edge: sum(edge.readers.values()) for edge in edges}
-    for edge in reversed(edges):
-        if edge.parent in totals and edge.parent is not edge:
-            totals[edge.parent] += totals[edge]
-    return totals
-
-
-def inventory(index: PrefixIndex) -> dict[tuple[GroupKind, Hashable], Holding]:
+def inventory(index: PrefixIndex) -> dict[tuple[str, Hashable], Holding]:
     """Return every cell that the index holds, with the length at whose end it stands and its leases."""
-    listed: dict[tuple[GroupKind, Hashable], Holding] = {}
+    listed: dict[tuple[str, Hashable], Holding] = {}
     for forgotten, edges in ((False, list(index.tree.edges())), (True, forgotten_edges(index))):
         totals = leases_below(edges)
         for edge in edges:
@@ -56,6 +40,7 @@ def inventory(index: PrefixIndex) -> dict[tuple[GroupKind, Hashable], Holding]:
                 listed[RECURRENT, mark.cell] = Holding(mark.end * index.page_size, mark.leases)
     for mark in {lease.snapshot for lease in index.leases if lease.snapshot and lease.snapshot.edge is None}:
         listed[RECURRENT, mark.cell] = Holding(mark.end * index.page_size, mark.leases, True)
+    list_sides(index, list(index.tree.edges()), listed)
     return listed
 
 
@@ -78,6 +63,7 @@ def check(index: PrefixIndex) -> None:
     _check_counts(index, edges, forgotten)
     _check_ghosts(tree, edges)
     _check_queues(tree, edges)
+    check_sides(index, edges)
 
 
 def _check_shape(tree: Tree, edge: Edge) -> None:
@@ -134,7 +120,7 @@ def _check_queued(tree: Tree, edge: Edge) -> None:
 def _check_readers(index: PrefixIndex, edges: set[Edge]) -> None:
     """Compare what edges and snapshots count with the open leases themselves."""
     readers: dict[tuple[Edge, int], int] = {}
-    claims: dict[Snapshot, int] = {}
+    claims: dict[Mark, int] = {}
     for lease in index.leases:
         if lease.edge is not None:
             place = holder(lease.edge, lease.end), lease.end
@@ -179,17 +165,5 @@ def _check_ghosts(tree: Tree, edges: list[Edge]) -> None:
 
 
 def _check_queues(tree: Tree, edges: list[Edge]) -> None:
-    _check_queue(tree.page_queue, {edge for edge in edges if edge.queued})
-    _check_queue(tree.snapshot_queue, {mark for edge in edges for mark in edge.marks if mark.queued})
-
-
-def _check_queue(queue: VictimQueue[Candidate], expected: set[Candidate]) -> None:
-    listed = [(rank, stamp, candidate) for rank, runs in queue.runs.items() for stamp, candidate in runs]
-    placed = [(candidate.rank, candidate.queued, candidate) for _, _, candidate in listed]
-    demand(listed == placed, "who is queued knows where")
-    demand({candidate for _, _, candidate in listed} == expected, "a queue has those who may go, and nobody else")
-    for rank, runs in queue.runs.items():
-        stamps = [stamp for stamp, _ in runs]
-        demand(stamps == sorted(set(stamps)), "a queue is sorted by stamp", rank)
-        bounds = [bound for run, last in zip(runs.stamps, runs.lasts, strict=True) for bound in (run[0], run[-1], last)]
-        demand(bounds == sorted(bounds), "each run of a queue lies between its bounds", rank)
+    check_queue(tree.page_queue, {edge for edge in edges if edge.queued})
+    check_queue(tree.snapshot_queue, {mark for edge in edges for mark in edge.marks if mark.queued})

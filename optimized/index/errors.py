@@ -41,3 +41,9 @@ class Broken(IndexRefusal, AssertionError):
     def __init__(self, invariant: str, detail: str) -> None:
         super().__init__(f"{invariant}: {detail}")
         self.invariant = invariant
+
+
+def demand(holds: object, invariant: str, detail: object = "") -> None:
+    """Raise Broken unless something holds."""
+    if not holds:
+        raise Broken(invariant, str(detail))

@@ -1,21 +1,38 @@
-"""The prefix index of one full-attention group and, if wanted, one recurrent group."""
+"""The prefix index of one full-attention group and, where wanted, a recurrent group, windows and compressed groups."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, KeysView, Mapping, Sequence
 
-from milepost.optimized.index.answers import FULL, KINDS, RECURRENT, Cleared, Event, GivenUp, Holding, Published
+from milepost.optimized.index.answers import (
+    FULL,
+    RECURRENT,
+    Cleared,
+    Event,
+    GivenUp,
+    Holding,
+    Published,
+    SidePublished,
+    SideStored,
+)
 from milepost.optimized.index.checking import check, inventory
-from milepost.optimized.index.edge import Edge, holder
+from milepost.optimized.index.edge import NOWHERE, Edge, holder
 from milepost.optimized.index.errors import BadCell, BadLength, BadTokens, CellInUse, NothingNew, NotLeased, StaleMatch
 from milepost.optimized.index.leases import Lease
 from milepost.optimized.index.matching import Match, look_up, seek, still_true
 from milepost.optimized.index.packing import TOKEN_BYTES, Tokens, packed
-from milepost.optimized.index.publishing import Offer, donate, publish_pages
-from milepost.optimized.index.tree import Tree
+from milepost.optimized.index.publishing import Offer, donate, page_before, publish_pages
+from milepost.optimized.index.tree import AnySide, Tree
+from milepost.optimized.index.windows import Window
+from milepost.spec.capabilities import Group
 from milepost.spec.policies import BranchAndPromptEnd, EvictionPolicy, FreezePolicy, LeastRecentlyUsed
 from milepost.spec.words import GroupKind
+
+FULL_AND_RECURRENT = (FULL, RECURRENT)
+
+BEYOND_CELLS = 1 << 31
+"""Page cells lie below."""
 
 UNKNOWN_LEASE = "the lease was released already, or is another index's"
 
@@ -25,7 +42,8 @@ class PrefixIndex:
 
     `page_size` and `grid` are in tokens; hits and states end at multiples of `grid` (default: any page end). `ghosts`
     is how many evicted pages are remembered by their tokens, by custom as many as the pool has. With `listened`,
-    events are kept until `events()` is called. One thread at a time; no call blocks, recurses or reads a clock.
+    events are kept until `events()` is called. `sides` are the window and compressed groups beside the full one, each
+    known by its name. One thread at a time; no call blocks, recurses or reads a clock.
     """
 
     def __init__(
@@ -38,14 +56,27 @@ class PrefixIndex:
         freeze: FreezePolicy | None = None,
         eviction: EvictionPolicy | None = None,
         listened: bool = False,
+        sides: Sequence[Group] = (),
     ) -> None:
         self.page_size, self.grid, self.states = page_size, page_size if grid is None else grid, states
         if page_size < 1 or self.grid < 1 or self.grid % page_size or ghosts < 0:
             raise BadLength("page_size starts at 1, the grid is a multiple of it, and ghosts start at 0")
         self.freeze = freeze or BranchAndPromptEnd()
-        self.tree = Tree(page_size, ghosts, eviction or LeastRecentlyUsed(), listened)
+        self._must_fit_beside(sides)
+        self.tree = Tree(page_size, ghosts, eviction or LeastRecentlyUsed(), listened, sides)
+        self._sides = {side.name: side for side in self.tree.sides}
         self.leases: set[Lease] = set()
         self.epoch = 0
+
+    def _must_fit_beside(self, sides: Sequence[Group]) -> None:
+        names = [group.name for group in sides]
+        if len({*names, *FULL_AND_RECURRENT}) < len(names) + len(FULL_AND_RECURRENT):
+            raise BadLength(f"side groups have names of their own, not {', '.join(names)}")
+        for group in sides:
+            if group.kind not in (GroupKind.WINDOW, GroupKind.COMPRESSED):
+                raise BadLength(f"group '{group.name}' is {group.kind}, and side groups are windows or compressed")
+            if group.page_size < 1 or self.grid % group.page_size:
+                raise BadLength(f"the grid {self.grid} is no multiple of the page {group.page_size} of '{group.name}'")
 
     # Finding.
 
@@ -104,7 +135,8 @@ class PrefixIndex:
     def lease(self, match: Match) -> Lease:
         """Lease a hit: its pages and its snapshot; only its last page and the snapshot become recent.
 
-        StaleMatch where the match is no longer true.
+        Of a window only what the hit needs is leased, and all of that becomes recent. StaleMatch where the match is no
+        longer true.
         """
         tree = self.tree
         if match.tree is not tree or (match.generation != tree.generation and self.refresh(match) is not match):
@@ -116,6 +148,8 @@ class PrefixIndex:
             tree.stand(edge, end)
             edge.stamps[end - edge.start - 1] = tree.tick()
             lease.edge, lease.end = edge, end
+            for side in tree.sides:
+                side.lease(lease, match.path, match.live, match.length)
         if match.snapshot is not None:
             tree.claim_snapshot(match.snapshot)
             lease.snapshot = match.snapshot
@@ -134,14 +168,14 @@ class PrefixIndex:
         if lease not in self.leases:
             raise NotLeased(UNKNOWN_LEASE)
         self.leases.remove(lease)
-        given_up: GivenUp = []
+        given_up: GivenUp = [one for side in self.tree.sides for one in side.release(lease)]
         if lease.edge is not None:
             edge = holder(lease.edge, lease.end)
             if lease.epoch != self.epoch:
                 freed = self.tree.abandon(edge, lease.end)
                 for cell in freed:
                     del self.tree.held_pages[cell]
-                given_up = [(FULL, cell) for cell in freed]
+                given_up += [(FULL, cell) for cell in freed]
             else:
                 self.tree.leave(edge, lease.end)
         if lease.snapshot is not None:
@@ -231,26 +265,98 @@ class PrefixIndex:
         else:
             published.donated.append(n)
 
+    def publish_side(self, lease: Lease, name: str, cells: Mapping[int, int], busy: int = NOWHERE) -> SidePublished:
+        """Make whole pages of a side group matchable, given by column, where the lease covers the full pages there.
+
+        Where a page is there already the lease goes on with that one; a duplicate in a column from `busy` on is in use
+        by a step in flight, and to be offered again: a window passes it over, a compressed group, whose columns come
+        in order behind those that are leased, stops there. A stale lease publishes nothing.
+        """
+        self.must_be_leased(lease)
+        side = self._side(name)
+        if misfit := side.misfit(lease, cells):
+            raise BadLength(misfit)
+        if any(not 0 <= cell < BEYOND_CELLS for cell in cells.values()):
+            raise BadCell(f"a page cell is an integer from 0 to 2**31 - 1: {list(cells.values())}")
+        new = set(cells.values())
+        if len(new) < len(cells) or not side.held_pages.keys().isdisjoint(new):
+            raise CellInUse(f"a page of '{name}' is held already, or was given twice")
+        if lease.stale or not cells:
+            return SidePublished()
+        self.tree.generation += 1
+        published = side.publish(lease, cells, busy)
+        if self.tree.log is not None:
+            self.tree.log.extend(self._stored(lease, side, cells, published))
+        return published
+
+    def leased_columns(self, lease: Lease, name: str) -> KeysView[int] | range:
+        """Return the columns of a side group that a lease has: of a compressed group, the first ones."""
+        side = self._side(name)
+        return lease.windows[side.number].keys() if isinstance(side, Window) else range(lease.strip_ends[side.number])
+
+    def _stored(
+        self, lease: Lease, side: AnySide, cells: Mapping[int, int], published: SidePublished
+    ) -> Iterator[SideStored]:
+        for column in published.inserted:
+            page = page_before(lease, side.page_of(column + 1))
+            assert page is not None
+            length = (column + 1) * side.page_size
+            yield SideStored(lease.namespace, side.name, length, cells[column], page)
+
+    def release_columns(self, lease: Lease, name: str, columns: Iterable[int]) -> GivenUp:
+        """End the lease of a window's pages that slid out; return those that a reset has forgotten meanwhile."""
+        self.must_be_leased(lease)
+        side = self._side(name)
+        if not isinstance(side, Window):
+            raise BadLength(f"'{name}' is no window: its pages stay leased as long as the path")
+        columns = list(columns)
+        if not lease.windows[side.number].keys() >= set(columns):
+            raise NotLeased(f"the lease has not all of columns {columns} of '{name}'")
+        return [one for column in columns for one in side.release_column(lease, column)]
+
+    def _side(self, name: str) -> AnySide:
+        side = self._sides.get(name)
+        if side is None:
+            raise BadLength(f"there is no side group '{name}'")
+        return side
+
     # Giving up.
 
-    def evict(self, counts: Mapping[GroupKind, int]) -> GivenUp:
-        """Evict cells of each kind one by one, lowest (rank, stamp) first; fewer where nothing is left.
+    def evict(self, counts: Mapping[str, int]) -> GivenUp:
+        """Evict cells of each group one by one, lowest (rank, stamp) first; fewer where nothing is left.
 
-        A page takes the snapshot at its end with it, which follows it in the list and is not counted.
+        A full page takes the snapshot at its end with it, and what other groups have on it, which follow it in the list
+        and are not counted. Nothing else ever falls with what is evicted.
         """
-        for kind, count in counts.items():
-            if kind not in KINDS or count < 0:
-                raise BadLength(f"there is no eviction of {count} {kind}: counts start at 0, kinds are full, recurrent")
+        for name, count in counts.items():
+            if count < 0 or (name not in FULL_AND_RECURRENT and name not in self._sides):
+                known = ", ".join((*FULL_AND_RECURRENT, *self._sides))
+                raise BadLength(f"there is no eviction of {count} {name}: counts start at 0, groups are {known}")
         self.tree.generation += 1
         given_up: GivenUp = []
-        for kind, count in counts.items():
-            evict_first = self.tree.evict_first_page if kind == FULL else self.tree.evict_first_snapshot
+        for name, count in counts.items():
+            evict_first = self._evict_first(name)
             for _ in range(count):
                 evicted = evict_first()
                 if not evicted:
                     break
                 given_up += evicted
         return given_up
+
+    def evict_one_of(self, names: Sequence[str]) -> GivenUp:
+        """Evict the cell that goes first among groups that share a pool, and what falls with it."""
+        orders = [(order, name) for name in names if (order := self._order(name)) is not None]
+        return self.evict({min(orders)[1]: 1}) if orders else []
+
+    def _evict_first(self, name: str) -> Callable[[], GivenUp]:
+        if name == FULL:
+            return self.tree.evict_first_page
+        return self.tree.evict_first_snapshot if name == RECURRENT else self._side(name).evict_first
+
+    def _order(self, name: str) -> tuple[int, int] | None:
+        if name == FULL:
+            return self.tree.page_queue.order
+        return self.tree.snapshot_queue.order if name == RECURRENT else self._side(name).order
 
     def reset(self) -> GivenUp:
         """Forget everything published; return the cells that nobody reads. Open leases stay, stale from then on."""
@@ -263,13 +369,17 @@ class PrefixIndex:
 
     # Counting and telling.
 
-    def evictable(self, kind: GroupKind) -> int:
-        """Count the published cells that nobody leases; exact, at no cost."""
-        return self.tree.evictable_pages if kind == FULL else self.tree.evictable_snapshots
+    def evictable(self, name: str) -> int:
+        """Count the published cells of a group that nobody leases; exact, at no cost."""
+        if name == RECURRENT:
+            return self.tree.evictable_snapshots
+        return self.tree.evictable_pages if name == FULL else self._side(name).evictable_pages
 
-    def protected(self, kind: GroupKind) -> int:
-        """Count the leased cells, those that a reset forgot too; exact, at no cost."""
-        return self.tree.protected_pages if kind == FULL else self.tree.protected_snapshots
+    def protected(self, name: str) -> int:
+        """Count the leased cells of a group, those that a reset forgot too; exact, at no cost."""
+        if name == RECURRENT:
+            return self.tree.protected_snapshots
+        return self.tree.protected_pages if name == FULL else self._side(name).protected_pages
 
     def events(self) -> list[Event]:
         """Return what happened since the last call; nothing where the index was not built to be `listened` to."""
@@ -279,7 +389,7 @@ class PrefixIndex:
         self.tree.log = []
         return log
 
-    def inventory(self) -> dict[tuple[GroupKind, Hashable], Holding]:
+    def inventory(self) -> dict[tuple[str, Hashable], Holding]:
         """Return every cell that the index holds; a walk over everything, for tests and audits."""
         return inventory(self)
 

@@ -6,12 +6,13 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from milepost.optimized.index.answers import FULL, RECURRENT, Reason
+from milepost.optimized.index.answers import FULL, RECURRENT, Reason, SideHit
 from milepost.optimized.index.comparing import common_pages
-from milepost.optimized.index.edge import NO_CHILDREN, Edge, Snapshot
+from milepost.optimized.index.edge import NO_CHILDREN, Edge, Mark
 from milepost.optimized.index.packing import TOKEN_BYTES
 from milepost.optimized.index.tree import Tree
-from milepost.spec.words import GroupKind
+from milepost.optimized.index.windows import Window
+from milepost.spec.resume import Cut
 
 NO_CELLS = np.frombuffer(b"", np.int32)
 
@@ -21,12 +22,14 @@ class Match:
 
     `length` tokens can be resumed from: `cells` are their pages (int32, read-only), `state` is the snapshot's cell,
     None where there is none. Real pages reach to `kv_length`, and the keys of evicted ones on to `known_length`.
-    `branch` is the boundary at which a snapshot would have helped, 0 for none.
+    `branch` is the boundary at which a snapshot would have helped, 0 for none. `cuts` say which groups beside the full
+    one shortened the hit, and by how much; it is kept where there are side groups.
     """
 
     __slots__ = (
-        "_page_size", "_top", "_uncapped", "branch", "cap", "cells", "edge", "end", "follows", "generation",
-        "known_length", "kv_length", "length", "namespace", "path", "snapshot", "stops_inside", "tokens", "tree",
+        "_page_size", "_top", "_uncapped", "branch", "cap", "cells", "cuts", "edge", "end", "follows", "generation",
+        "grid", "known_length", "kv_length", "length", "live", "namespace", "path", "snapshot", "states",
+        "stops_inside", "tokens", "tree",
     )  # fmt: skip
 
     length: int
@@ -36,11 +39,15 @@ class Match:
     branch: int
     edge: Edge | None  # where the hit ends, and `end` is the hit in pages
     end: int
-    snapshot: Snapshot | None
+    snapshot: Mark | None
     follows: bool  # whether anything, real or ghost, goes on behind the place where the walk stopped
     stops_inside: bool  # whether it stopped in the midst of an edge
+    live: int  # the number on the path of the last edge with real pages, -1 for none
+    cuts: tuple[Cut, ...]
+    grid: int
+    states: bool
     _page_size: int
-    _top: int  # the longest hit that pages allow, and with states the longest without a cap; -1 without states
+    _top: int  # the longest hit that full pages allow, and the longest of all groups without a cap
     _uncapped: int
 
     def __init__(self, tree: Tree, tokens: bytes, namespace: Hashable, cap: int | None) -> None:
@@ -54,18 +61,43 @@ class Match:
         return self.snapshot.cell if self.snapshot else None
 
     @property
-    def reasons(self) -> dict[GroupKind, str]:
-        """Why each group did not offer more (see `Reason`); without states there is one group."""
+    def reasons(self) -> dict[str, str]:
+        """Why each group did not offer more (see `Reason`), in the order full, sides, recurrent."""
         full = Reason.DIVERGED if self.follows else Reason.UNSEEN
         if self.known_length > self.kv_length:
             full = Reason.EVICTED
         if self.kv_length + self._page_size > len(self.tokens) // TOKEN_BYTES:
             full = Reason.COMPLETE
-        if self._uncapped < 0:
-            return {FULL: full if self.length == self._top else Reason.CAPPED}
-        if self.length < self._uncapped:
-            return {FULL: full, RECURRENT: Reason.CAPPED}
-        return {FULL: full, RECURRENT: Reason.COMPLETE if self.length == self._top else Reason.NO_SNAPSHOT}
+        capped = self.length < self._uncapped
+        if not self.states and not self.tree.sides:
+            return {FULL: Reason.CAPPED if capped else full}
+        short = {cut.name for cut in self.cuts}
+        reasons: dict[str, str] = {FULL: full}
+        for side in self.tree.sides:
+            missing = Reason.NO_WINDOW if isinstance(side, Window) else Reason.NO_ENTRIES
+            reasons[side.name] = Reason.CAPPED if capped else missing if side.name in short else Reason.COMPLETE
+        if self.states:
+            cut = RECURRENT in short if self.tree.sides else self.length < self._top
+            reasons[RECURRENT] = Reason.CAPPED if capped else Reason.NO_SNAPSHOT if cut else Reason.COMPLETE
+        return reasons
+
+    def side(self, name: str) -> SideHit:
+        """Return the hit's part of a side group; KeyError where there is none of that name."""
+        for side in self.tree.sides:
+            if side.name == name:
+                return SideHit(*side.hit_cells(self.path, self.live, self.length)) if self.end else SideHit(0, NO_CELLS)
+        raise KeyError(name)
+
+    @property
+    def offers(self) -> dict[str, int]:
+        """How many tokens each group could have offered by itself, on the grid and without a cap; full KV anywhere."""
+        offers = {FULL.value: self.kv_length}
+        for side in self.tree.sides:
+            offers[side.name] = side.deepest(self.path, self.live, self._top, self.grid) if self.live >= 0 else 0
+        if self.states:
+            snapshot = _deepest(self.path, self.live, self._top // self._page_size)[0]
+            offers[RECURRENT.value] = snapshot.end * self._page_size if snapshot else 0
+        return offers
 
 
 def look_up(match: Match, page_size: int, grid: int, states: bool) -> None:
@@ -81,13 +113,14 @@ def look_up(match: Match, page_size: int, grid: int, states: bool) -> None:
     match._page_size, match.kv_length, match.known_length = page_size, real * page_size, known * page_size
     top = min(match.kv_length, last)
     top -= top % grid
-    cap = top if match.cap is None or match.cap > top else match.cap
-    match._top, match._uncapped = top, -1
-    _resume(match, live, cap // page_size if states else (cap - cap % grid) // page_size, states)
+    cap = top if match.cap is None or match.cap > top else match.cap - match.cap % grid
+    match.grid, match.states, match.live, match._top, match.cuts = grid, states, live, top, ()
+    end = cap
+    if tree.sides:
+        end, match.cuts = joint_end(match, cap)
+    _resume(match, live, end // page_size, states)
     match.length = match.end * page_size
-    if states:
-        deepest = _deepest(path, live, top // page_size)[0] if cap < top else None
-        match._uncapped = deepest.end * page_size if deepest else match.length
+    match._uncapped = match.length if cap == top else _uncapped(match, top)
     point = min(match.known_length, last)
     point -= point % grid
     match.branch = point if point > match.length else 0
@@ -117,12 +150,55 @@ def _walk(tree: Tree, match: Match) -> int:
     return at
 
 
-def _deepest(path: list[Edge], live: int, limit: int) -> tuple[Snapshot | None, int]:
+def _deepest(path: list[Edge], live: int, limit: int) -> tuple[Mark | None, int]:
     """Return the deepest snapshot on the path not beyond `limit` pages, and the number of its edge."""
     for number in range(live, -1, -1):
         if path[number].marks and (snapshot := path[number].deepest_snapshot(limit)):
             return snapshot, number
     return None, -1
+
+
+def joint_end(match: Match, limit: int) -> tuple[int, tuple[Cut, ...]]:
+    """Return the deepest boundary not beyond `limit` at which every group can end, and who cut it on the way there.
+
+    A fixed point that only shrinks, as in `spec.resume.joint`. What is short enough for a compressed group stays so.
+    """
+    path, live, grid, n = match.path, match.live, match.grid, limit
+    if live < 0:
+        return 0, ()
+    cuts: list[Cut] = []
+    for chain in match.tree.chains:
+        n = _cut(cuts, chain.name, n, chain.deepest(path, live, n, grid))
+    windows = match.tree.windows
+    offers = len(windows) + match.states
+    asked = agreed = 0
+    while n and agreed < offers:
+        number = asked % offers - match.states
+        if number < 0:
+            snapshot = _deepest(path, live, n // match._page_size)[0]
+            name, at = RECURRENT.value, snapshot.end * match._page_size if snapshot else 0
+        else:
+            name, at = windows[number].name, windows[number].deepest(path, live, n, grid)
+        agreed = agreed + 1 if at == n else 1
+        n, asked = _cut(cuts, name, n, at), asked + 1
+    return n, tuple(cuts)
+
+
+def _cut(cuts: list[Cut], name: str, before: int, after: int) -> int:
+    """Note where a group shortens the hit."""
+    if after < before:
+        cuts.append(Cut(name, before, after))
+    return after
+
+
+def _uncapped(match: Match, top: int) -> int:
+    """Return how long the hit would be without a cap."""
+    if match.tree.sides:
+        return joint_end(match, top)[0]
+    if not match.states:
+        return top
+    snapshot = _deepest(match.path, match.live, top // match._page_size)[0]
+    return snapshot.end * match._page_size if snapshot else 0
 
 
 def _resume(match: Match, live: int, limit: int, states: bool) -> None:

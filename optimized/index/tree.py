@@ -6,37 +6,59 @@ nothing continues it. Nothing here recurses.
 
 from __future__ import annotations
 
-from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 
 from milepost.optimized.index.answers import FULL, RECURRENT, Event, GivenUp, Removed
-from milepost.optimized.index.edge import NO_CHILDREN, NO_MARKS, NO_READERS, NO_REST, NOWHERE, Edge, Root, Snapshot
+from milepost.optimized.index.chains import Chain
+from milepost.optimized.index.edge import NO_CHILDREN, NO_MARKS, NO_REST, NOWHERE, Edge, Mark, Root
 from milepost.optimized.index.ledger import Ledger
 from milepost.optimized.index.packing import TOKEN_BYTES
+from milepost.optimized.index.windows import Window
+from milepost.spec.capabilities import Group
 from milepost.spec.policies import EvictionPolicy
+from milepost.spec.words import GroupKind
+
+AnySide = Window | Chain
 
 
 class Tree(Ledger):
     """All namespaces' trees of the present epoch, and what is left of the tokens that were evicted from them."""
 
-    def __init__(self, page_size: int, ghosts: int, policy: EvictionPolicy, listened: bool) -> None:
+    def __init__(
+        self, page_size: int, ghosts: int, policy: EvictionPolicy, listened: bool, groups: Sequence[Group] = ()
+    ) -> None:
         super().__init__(policy)
         self.page_bytes = page_size * TOKEN_BYTES
+        self.sides = self._make_sides(page_size, groups, policy.page_rank(True))
+        self.windows = tuple(side for side in self.sides if isinstance(side, Window))
+        self.chains = tuple(side for side in self.sides if isinstance(side, Chain))
         self.roots: dict[Hashable, Root] = {}
         self.ghost_limit = ghosts
         self.ghosts: OrderedDict[int, Edge] = OrderedDict()
-        # Dictionaries without values: a set of that many takes up to three times as much.
-        self.held_pages: dict[Hashable, None] = {}
         self.held_states: dict[Hashable, None] = {}
         self.log: list[Event] | None = [] if listened else None
+
+    def _make_sides(self, page_size: int, groups: Sequence[Group], rank: int) -> tuple[AnySide, ...]:
+        made: list[AnySide] = []
+        for group in groups:
+            kind = Window if group.kind is GroupKind.WINDOW else Chain
+            made.append(kind(self, group, page_size, sum(isinstance(side, kind) for side in made), rank))
+        return tuple(made)
 
     def root(self, namespace: Hashable) -> Root:
         """Return a namespace's root, a new one where there is none."""
         root = self.roots.get(namespace)
         if root is None:
             root = self.roots[namespace] = Root(namespace)
+            self._add_sides(root, None)
         return root
+
+    def _add_sides(self, edge: Edge, parent: Edge | None) -> None:
+        """Give a new edge room for what will hang on it of other groups."""
+        if self.sides:
+            edge.windows = tuple([] for _ in self.windows)
+            edge.strips = tuple(chain.strip(edge, parent) for chain in self.chains)
 
     # Growing.
 
@@ -45,6 +67,7 @@ class Tree(Ledger):
         if edge.children is not NO_CHILDREN or edge.parent is edge:
             size, parent = self.page_bytes, edge
             edge = Edge(parent, parent.start + len(parent.stamps), run[:size], run[size:])
+            self._add_sides(edge, parent)
             if parent.children is NO_CHILDREN:
                 parent.children = {edge.first: edge}
             else:
@@ -53,7 +76,8 @@ class Tree(Ledger):
             edge.lengthen(run)
         edge.stamps.extend(range(self.clock + 1, self.clock + 1 + len(cells)))
         self.clock += len(cells)
-        self._put_cells(edge, cells)
+        edge.version = self.generation
+        self.put(edge, cells)
         return edge
 
     def revive(self, edge: Edge, cells: Sequence[int]) -> None:
@@ -62,42 +86,30 @@ class Tree(Ledger):
         for page in range(first, first + len(cells)):
             del self.ghosts[edge.stamps[page]]
             edge.stamps[page] = self.tick()
-        self._put_cells(edge, cells)
-
-    def _put_cells(self, edge: Edge, cells: Sequence[int]) -> None:
-        if not edge.cells and edge.parent is not edge:
-            edge.parent.live_children += 1
-            self.requeue(edge.parent)
-        edge.cells.extend(cells)
         edge.version = self.generation
-        self.held_pages.update(dict.fromkeys(cells))
-        self.evictable_pages += len(cells)
-        self.requeue(edge)
+        self.put(edge, cells)
 
     # Branching.
 
     def split(self, lower: Edge, end: int) -> Edge:
         """Cut an edge at `end`; return the new upper part. The object stays the lower part: it keeps the tip."""
-        pages, size = end - lower.start, (end - lower.start) * self.page_bytes
-        upper = Edge(lower.parent, lower.start, lower.first, lower.rest[: size - self.page_bytes])
-        upper.parent.children[upper.first] = upper
-        upper.cells, lower.cells = lower.cells[:pages], lower.cells[pages:]
-        upper.stamps, lower.stamps = lower.stamps[:pages], lower.stamps[pages:]
-        upper.protected, lower.protected = min(lower.protected, pages), max(0, lower.protected - pages)
+        size = (end - lower.start) * self.page_bytes
+        parent = lower.parent
+        upper = Edge(parent, lower.start, lower.first, lower.rest[: size - self.page_bytes])
+        self._add_sides(upper, parent)
+        parent.children[upper.first] = upper
         upper.marks = [mark for mark in lower.marks if mark.end <= end] or NO_MARKS
         lower.marks = [mark for mark in lower.marks if mark.end > end] or NO_MARKS
-        upper.readers = {at: count for at, count in lower.readers.items() if at <= end} or NO_READERS
-        lower.readers = {at: count for at, count in lower.readers.items() if at > end} or NO_READERS
         for mark in upper.marks:
             mark.edge = upper
-        lower.parent, lower.start = upper, end
+        lower.divide(upper, end)
         lower.first = bytes(lower.rest[size - self.page_bytes : size])
         del lower.rest[:size]
         upper.children = {lower.first: lower}
-        upper.live_children = int(len(lower.cells) > 0)
-        upper.leased_children = int(lower.leased)
         upper.marked_children = int(lower.marked)
         upper.version = lower.version = self.generation
+        for side in self.sides:
+            side.divide(upper, lower)
         self.requeue(lower)
         self.requeue(upper)
         return upper
@@ -109,15 +121,13 @@ class Tree(Ledger):
         upper.parent.children[upper.first] = lower
         upper.lengthen(lower.first)
         upper.lengthen(lower.rest)
-        upper.cells.extend(lower.cells)
-        upper.stamps.extend(lower.stamps)
-        lower.first, lower.rest, lower.cells, lower.stamps = upper.first, upper.rest, upper.cells, upper.stamps
-        lower.protected += upper.protected
+        lower.first, lower.rest = upper.first, upper.rest
         lower.marks = [*upper.marks, *lower.marks] or NO_MARKS
-        lower.readers = {**upper.readers, **lower.readers} or NO_READERS
-        lower.parent, lower.start = upper.parent, upper.start
-        upper.parent, upper.start, upper.children = lower, NOWHERE, NO_CHILDREN
+        lower.absorb(upper)
+        upper.children = NO_CHILDREN
         upper.version = lower.version = self.generation
+        for side in self.sides:
+            side.join(upper, lower)
         self.requeue(lower)
 
     # Shrinking.
@@ -133,11 +143,10 @@ class Tree(Ledger):
         return [] if snapshot is None else self.evict_snapshot(snapshot)
 
     def evict_page(self, edge: Edge) -> GivenUp:
-        """Evict the last real page of a tip, and the snapshot at its end; its tokens stay as a ghost."""
-        cell, end = edge.cells.pop(), edge.live_end + 1
+        """Evict the last real page of a tip, and what stands and hangs there; its tokens stay as a ghost."""
+        end = edge.live_end
         snapshot = edge.snapshot_at(end)
-        self.evictable_pages -= 1
-        del self.held_pages[cell]
+        cell = self.take_last(edge)
         edge.version = self.generation
         given_up: GivenUp = [(FULL, cell)]
         self.note_removed(given_up)
@@ -145,15 +154,14 @@ class Tree(Ledger):
         self.ghosts[self.clock] = edge
         if snapshot:
             given_up += self.evict_snapshot(snapshot)
-        self.requeue(edge)
-        if not edge.cells and edge.parent is not edge:
-            edge.parent.live_children -= 1
-            self.requeue(edge.parent)
+            self.requeue(edge)
+        for side in self.sides:
+            given_up += side.drop(edge, end)
         if len(self.ghosts) > self.ghost_limit:
             self._forget_oldest_ghost()
         return given_up
 
-    def evict_snapshot(self, snapshot: Snapshot) -> GivenUp:
+    def evict_snapshot(self, snapshot: Mark) -> GivenUp:
         """Evict an unleased snapshot; its pages stay."""
         self.remove_mark(snapshot)
         del self.held_states[snapshot.cell]
@@ -193,31 +201,34 @@ class Tree(Ledger):
     def forget(self) -> GivenUp:
         """Forget everything; what is leased stays with its edges, of which only the leases know. Return the rest."""
         states: GivenUp = []
-        pages: GivenUp = []
+        freed: list[int] = []
+        others: GivenUp = []
         for edge in list(self.edges()):
             for snapshot in edge.marks:
                 snapshot.edge, snapshot.queued = None, 0
                 if not snapshot.leases:
                     states.append((RECURRENT, snapshot.cell))
-            pages.extend((FULL, cell) for cell in edge.cells[edge.protected :])
+            freed.extend(edge.cells[edge.protected :])
+            for side in self.sides:
+                others += side.forget(edge)
             self._cut_down(edge)
         self.roots.clear()
         self.ghosts.clear()
         self.page_queue.clear()
         self.snapshot_queue.clear()
-        for _, page in pages:
+        for page in freed:
             del self.held_pages[page]
         for _, state in states:
             del self.held_states[state]
         self.evictable_pages = self.evictable_snapshots = 0
-        return states + pages
+        for side in self.sides:
+            side.forgotten()
+        return states + [(FULL, cell) for cell in freed] + others
 
     def _cut_down(self, edge: Edge) -> None:
         """Leave an edge nothing but the leased cells and who leases them; no child is named, so that all else goes."""
-        del edge.cells[edge.protected :]
-        edge.rest, edge.stamps = NO_REST, array("q")
-        edge.children, edge.marks = NO_CHILDREN, NO_MARKS
-        edge.live_children = edge.marked_children = edge.queued = 0
+        edge.cut_down()
+        edge.rest, edge.children, edge.marks, edge.marked_children = NO_REST, NO_CHILDREN, NO_MARKS, 0
         edge.version = self.generation
 
     def edges(self) -> Iterator[Edge]:

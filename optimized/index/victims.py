@@ -10,9 +10,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from milepost.optimized.index.edge import Edge, Snapshot
+from milepost.optimized.index.edge import Edge, Mark, Strip
 
-Candidate = TypeVar("Candidate", Edge, Snapshot)
+Candidate = TypeVar("Candidate", Edge, Mark, Strip)
 
 RUN = 512
 """A longer run is halved; one that is shorter than a quarter of it joins the next, where both fit into one."""
@@ -98,6 +98,12 @@ class VictimQueue(Generic[Candidate]):
         candidate.queued, candidate.rank = stamp, rank
         if stamp:
             self.runs[rank].add(stamp, candidate)
+
+    @property
+    def order(self) -> tuple[int, int] | None:
+        """The rank and stamp of who goes first, None where there is nobody."""
+        first = self.first()
+        return None if first is None else (first.rank, first.queued)
 
     def first(self) -> Candidate | None:
         """Return who goes first, None where there is nobody; it stays queued until it is placed elsewhere."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from milepost.reference.cache import ReferenceCache
 from milepost.reference.declaration import without_promises
 from milepost.reference.requests import Entry, Request
-from milepost.reference.sides import first_column
 from milepost.spec.answers import Grant, Refused
 from milepost.spec.capabilities import Capabilities, Group
+from milepost.spec.layout import first_column
 from milepost.spec.words import NULL, Cell
 
 
@@ -84,7 +84,7 @@ class StateTakesTheWindowAlong(ReferenceCache):
     def evict_snapshot(self, entry: Entry) -> list[Cell]:
         given_up = super().evict_snapshot(entry)
         for group in self.layout.windows:
-            side = self.pages.get((group.name, *entry.key))
+            side = self.pages.get((group.name, entry.depth, *entry.key))
             if side and self.cells_of(side).evictable(side.cell):
                 given_up += self.evict_side(side)
         return given_up

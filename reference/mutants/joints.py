@@ -9,10 +9,10 @@ from milepost.reference.mutants.leases import LOCK_CODES
 from milepost.reference.mutants.registry import Unguarded, mutant
 from milepost.reference.mutants.windows import COMPRESSED, WINDOW
 from milepost.reference.requests import Request
-from milepost.reference.sides import first_column
 from milepost.spec.answers import Hit, Refused
 from milepost.spec.capabilities import Group
 from milepost.spec.geometry import columns_for, lies_on
+from milepost.spec.layout import first_column
 from milepost.spec.resume import deepest
 from milepost.spec.words import NULL, GroupKind, Namespace
 

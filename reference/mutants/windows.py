@@ -6,10 +6,10 @@ from milepost.reference.cache import ReferenceCache
 from milepost.reference.mutants.leases import LOCK_CODES
 from milepost.reference.mutants.registry import Unguarded, mutant
 from milepost.reference.requests import Entry, Request
-from milepost.reference.sides import first_column
 from milepost.spec.answers import Grant, Landing, Launched, Refused
 from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.geometry import columns_for, lies_on
+from milepost.spec.layout import first_column
 from milepost.spec.resume import first_needed
 from milepost.spec.words import NULL, GroupKind
 
@@ -211,7 +211,7 @@ class WindowTakesTheKvAlong(Unguarded):
 
     def evict_side(self, entry: Entry) -> list[tuple[str, int]]:
         given_up = super().evict_side(entry)
-        full = self.pages.get(entry.key[1:])
+        full = self.pages.get(entry.key[2:])
         if full is None:
             return given_up
         del self.pages[full.key]

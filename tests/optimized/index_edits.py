@@ -13,7 +13,7 @@ import pytest
 
 from milepost.optimized.index import matching, publishing
 from milepost.optimized.index.comparing import common_pages
-from milepost.optimized.index.edge import Edge
+from milepost.optimized.index.edge import Edge, Run
 from milepost.optimized.index.index import PrefixIndex
 from milepost.optimized.index.ledger import Ledger
 from milepost.optimized.index.tree import Tree
@@ -74,9 +74,9 @@ EDITS = (
     Edit("a lease is not counted above", Ledger, Ledger.stand, "while not leased", "while False"),
     Edit("a release is not counted above", Ledger, Ledger.leave, "while not leased", "while False"),
     Edit("a lease protects one page too few", Ledger, Ledger.stand,
-         "self.protect(edge, end - edge.start)", "self.protect(edge, end - edge.start - 1)"),
+         "self.protect(run, end - run.start)", "self.protect(run, end - run.start - 1)"),
     Edit("a release unprotects the other readers", Ledger, Ledger.leave,
-         "edge.demanded() if leased else 0", "0"),
+         "run.demanded() if leased else 0", "0"),
     Edit("protected pages stay evictable in the counts", Ledger, Ledger.protect,
          "self.evictable_pages -= more", "pass"),
     Edit("a hit is not made recent", PrefixIndex, PrefixIndex.lease, "= tree.tick()", "+= 0"),
@@ -98,42 +98,42 @@ EDITS = (
     Edit("the old place stays leased", None, publishing.move, "if lease.edge is not None", "if False"),
     Edit("a taken entry gets a second state", None, publishing.donate, "if edge.snapshot_at(end)", "if False"),
     Edit("a state stands one page too early", Ledger, Ledger.add_mark,
-         "Snapshot(cell, edge, end,", "Snapshot(cell, edge, max(1, end - 1),"),
+         "Mark(cell, edge, end,", "Mark(cell, edge, max(1, end - 1),"),
     Edit("a stale lease publishes", PrefixIndex, PrefixIndex.publish, "if lease.stale", "if False"),
     # Shape.
     Edit("a split forgets the upper snapshots", Tree, Tree.split,
          "[mark for mark in lower.marks if mark.end <= end] or NO_MARKS", "NO_MARKS"),
-    Edit("a split leaves the upper readers below", Tree, Tree.split, "if at <= end", "if False"),
-    Edit("a split forgets that below is leased", Tree, Tree.split, "int(lower.leased)", "0"),
-    Edit("a split forgets what is live below", Tree, Tree.split, "int(len(lower.cells) > 0)", "0"),
+    Edit("a split leaves the upper readers below", Run, Run.divide, "if end <= at", "if False"),
+    Edit("a split forgets that below is leased", Run, Run.divide, "int(self.leased)", "0"),
+    Edit("a split forgets what is live below", Run, Run.divide, "int(self.live)", "0"),
     Edit("a merge forgets the lower snapshots", Tree, Tree.merge, "[*upper.marks, *lower.marks]", "upper.marks"),
-    Edit("a merge loses who names the upper part", Tree, Tree.merge,
-         "upper.parent, upper.start, upper.children = lower, NOWHERE, NO_CHILDREN", "pass"),
+    Edit("a merge loses who names the upper part", Run, Run.absorb,
+         "upper.parent, upper.start = self, NOWHERE", "pass"),
     Edit("nothing is merged", Tree, Tree._unhang, "self.merge(parent)", "pass"),
     # Eviction.
     Edit("the most recently used goes first", VictimQueue, VictimQueue.first,
          "runs.candidates[0][0]", "runs.candidates[-1][-1]"),
-    Edit("ranks are ignored for pages", Ledger, Ledger.requeue, "self.page_ranks[at_end]", "self.page_ranks[0]"),
+    Edit("ranks are ignored for pages", Ledger, Ledger.requeue, "self.tip_rank(run)", "self.page_ranks[0]"),
     Edit("a deeper snapshot elsewhere does not supersede", Ledger, Ledger.rank_snapshot,
          "or edge.marked_children > 0", ""),
     Edit("a deeper snapshot on the edge does not supersede", Ledger, Ledger._mark_changed, "if above >= 0", "if False"),
-    Edit("a page with successors can be evicted", Ledger, Ledger.requeue, "edge.live_children or", ""),
-    Edit("a leased tip can be evicted", Ledger, Ledger.requeue, "edge.protected == live", "not live"),
-    Edit("an evicted page is kept", Tree, Tree.evict_page, "edge.cells.pop()", "edge.cells[-1]"),
+    Edit("a page with successors can be evicted", Ledger, Ledger.requeue, "run.live_children or", ""),
+    Edit("a leased tip can be evicted", Ledger, Ledger.requeue, "run.protected == live", "not live"),
+    Edit("an evicted page is kept", Tree, Tree.take_last, "run.cells.pop()", "run.cells[-1]"),
     Edit("a snapshot outlives its page", Tree, Tree.evict_page, "if snapshot:", "if False:"),
-    Edit("an evicted page stays held", Tree, Tree.evict_page, "del self.held_pages[cell]", "pass"),
+    Edit("an evicted page stays held", Tree, Tree.take_last, "del self.held_pages[cell]", "pass"),
     Edit("one ghost too many", Tree, Tree.evict_page,
          "len(self.ghosts) > self.ghost_limit", "len(self.ghosts) > self.ghost_limit + 1"),
     Edit("the newest ghost is forgotten first", Tree, Tree._forget_oldest_ghost, "last=False", "last=True"),
     Edit("a removal is not told", Tree, Tree.evict_snapshot, "self.note_removed(given_up)", "pass"),
     # Reset.
     Edit("a reset frees what is leased", Tree, Tree.forget, "edge.cells[edge.protected :]", "edge.cells"),
-    Edit("a reset loses what is leased", Tree, Tree._cut_down, "del edge.cells[edge.protected :]", "del edge.cells[:]"),
+    Edit("a reset loses what is leased", Edge, Edge.cut_down, "del self.cells[self.protected :]", "del self.cells[:]"),
     Edit("a reset keeps ghosts", Tree, Tree.forget, "self.ghosts.clear()", "pass"),
     Edit("the last reader does not free", PrefixIndex, PrefixIndex.release,
-         "given_up = [(FULL, cell) for cell in freed]", "pass"),
+         "given_up += [(FULL, cell) for cell in freed]", "pass"),
     Edit("one reader frees what others read", Ledger, Ledger.abandon,
-         "edge.protected = edge.demanded()", "edge.protected = 0"),
+         "run.protected = run.demanded()", "run.protected = 0"),
 )  # fmt: skip
 
 QUEUE_EDITS = (

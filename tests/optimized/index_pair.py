@@ -56,7 +56,7 @@ class Pair:
             listened=True,
         )  # fmt: skip
         self.theirs = NaiveIndex(sizes.page_size, sizes.grid, sizes.states, sizes.ghosts, sizes.eviction)
-        self.free: dict[GroupKind, list[Hashable]] = {
+        self.free: dict[str, list[Hashable]] = {
             FULL: list(range(sizes.pages)),
             RECURRENT: [f"slot {number}" for number in range(sizes.slots)],
         }
@@ -151,7 +151,7 @@ class Pair:
             self.evict({kind: 1})
         return self.free[kind].pop() if self.free[kind] else None
 
-    def evict(self, counts: dict[GroupKind, int]) -> None:
+    def evict(self, counts: dict[str, int]) -> None:
         self.give_back("evicted", self.ours.evict(counts), self.theirs.evict(counts))
 
     def reset(self) -> None:

@@ -35,9 +35,9 @@ class Compared:
         return str(self.failed.broken)
 
 
-def generated(make: Make, seed: int) -> Iterator[Schedule]:
-    """Yield the generated schedules of a seed without end."""
-    source = SeededSource(seed, LENGTH, (), lambda configuration: make(configuration).capabilities)
+def generated(make: Make, seed: int, profile: str = "") -> Iterator[Schedule]:
+    """Yield the generated schedules of a seed without end, for the groups of a profile where one is named."""
+    source = SeededSource(seed, LENGTH, (), lambda configuration: make(configuration).capabilities, profile)
     number = 0
     while True:
         yield source.schedule(number)

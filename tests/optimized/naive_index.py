@@ -44,7 +44,7 @@ class NaiveMatch:
     kv_length: int
     known_length: int
     branch: int
-    reasons: dict[GroupKind, str]
+    reasons: dict[str, str]
 
 
 @dataclass(eq=False)
@@ -63,10 +63,10 @@ class NaiveIndex:
         self.eviction = eviction
         self.page_bytes = 4 * page_size
         self.clock = 0
-        self.entries: dict[GroupKind, dict[Key, Entry]] = {FULL: {}, RECURRENT: {}}
+        self.entries: dict[str, dict[Key, Entry]] = {FULL: {}, RECURRENT: {}}
         self.ghosts: dict[Key, None] = {}
         self.leases: list[NaiveLease] = []
-        self.forgotten: dict[tuple[GroupKind, Hashable], Entry] = {}
+        self.forgotten: dict[tuple[str, Hashable], Entry] = {}
         self.log: list[Event] = []
 
     def tick(self) -> int:
@@ -99,7 +99,7 @@ class NaiveIndex:
             self.reasons(prompt, namespace, (kv, known, length, top, max(offers, default=0))),
         )  # fmt: skip
 
-    def reasons(self, prompt: bytes, namespace: Hashable, lengths: tuple[int, ...]) -> dict[GroupKind, str]:
+    def reasons(self, prompt: bytes, namespace: Hashable, lengths: tuple[int, ...]) -> dict[str, str]:
         kv, known, length, top, deepest = lengths
         prefix = prompt[: 4 * kv]
         keys = [run for space, run in (*self.entries[FULL], *self.ghosts) if space == namespace]
@@ -207,7 +207,7 @@ class NaiveIndex:
             assert isinstance(page.cell, int)
             self.log.append(StateStored(lease.namespace, n, cell, page.cell))
 
-    def evict(self, counts: Mapping[GroupKind, int]) -> GivenUp:
+    def evict(self, counts: Mapping[str, int]) -> GivenUp:
         given_up: GivenUp = []
         for kind, count in counts.items():
             for _ in range(count):
@@ -266,7 +266,7 @@ class NaiveIndex:
     def protected(self, kind: GroupKind) -> int:
         return sum(one.forgotten or one.leases > 0 for (other, _), one in self.inventory().items() if other == kind)
 
-    def inventory(self) -> dict[tuple[GroupKind, Hashable], Holding]:
+    def inventory(self) -> dict[tuple[str, Hashable], Holding]:
         live = [entry for entries in self.entries.values() for entry in entries.values()]
         listed = {(one.kind, one.cell): Holding(len(one.key[1]) // 4, one.leases) for one in live}
         for (kind, cell), one in self.forgotten.items():

@@ -245,7 +245,7 @@ class Builder:
 
     @property
     def donated(self) -> int:
-        return sum(cache.counts.published_states for cache in self.built)
+        return sum(cache.counts.published["state"] for cache in self.built)
 
     @property
     def resumed(self) -> int:

@@ -13,8 +13,10 @@ from milepost.optimized.memory import Memory, Payloads, Shapes
 from milepost.optimized.pools import CellPool, PoolError
 from milepost.spec.answers import Grant, Hit, Phase, Refused
 from milepost.spec.capabilities import Configuration
+from milepost.spec.layout import make_layout
 
 PROMPT = tuple(range(20))
+LAYOUT = make_layout(Configuration(page_size=4))
 
 
 def busy_cache() -> PrefixCache:
@@ -216,11 +218,11 @@ def test_books_of_a_pool_that_disagree_are_told(spoil: Callable[[CellPool], obje
 
 
 def test_a_phase_of_another_pool_is_told() -> None:
-    memory = Memory(Shapes(), 4, 2, 2)
+    memory = Memory(Shapes(), LAYOUT, {"kv": 2, "state": 2})
     with pytest.raises(BadInput, match="a phase may only touch slots of pool 'state'"):
         memory.run(Phase((("kv", 0, 1),)), "state")
 
 
 def test_payloads_need_whole_words() -> None:
     with pytest.raises(BadInput, match="in whole words of 8 bytes"):
-        Payloads(Memory(Shapes(kv_dim=3), 4, 2, 2))
+        Payloads(Memory(Shapes(kv_dim=3), LAYOUT, {"kv": 2, "state": 2}))

@@ -8,6 +8,8 @@ import pytest
 
 from milepost.optimized.memory import CopyFailed, Memory, Payloads, Shapes
 from milepost.spec.answers import Phase
+from milepost.spec.capabilities import Configuration
+from milepost.spec.layout import make_layout
 from milepost.spec.payload import GARBAGE, ZERO
 
 SHAPES = Shapes()
@@ -15,7 +17,7 @@ SHAPES = Shapes()
 
 @pytest.fixture
 def memory() -> Memory:
-    return Memory(SHAPES, page_size=4, pages=6, slots=5)
+    return Memory(SHAPES, make_layout(Configuration(page_size=4)), {"kv": 6, "state": 5})
 
 
 @pytest.fixture
@@ -39,9 +41,9 @@ def test_what_is_written_is_read(payloads: Payloads) -> None:
 
 
 def test_entries_of_a_page_are_written_one_by_one(payloads: Payloads) -> None:
-    payloads.write_page(3, (5, None, 6, None))
-    payloads.write_page(3, (None, 7, None, None))
-    assert payloads.read_page(3) == (5, 7, 6, GARBAGE)
+    payloads.write_page("kv", 3, (5, None, 6, None))
+    payloads.write_page("kv", 3, (None, 7, None, None))
+    assert payloads.read_page("kv", 3) == (5, 7, 6, GARBAGE)
 
 
 def test_a_phase_reads_all_sources_before_it_writes_and_moves_whole_slots(memory: Memory, payloads: Payloads) -> None:
@@ -83,6 +85,6 @@ def test_a_slot_of_two_minds_is_garbage(
 def test_an_entry_of_two_minds_is_garbage(
     memory: Memory, payloads: Payloads, forget: Callable[[Memory], object]
 ) -> None:
-    payloads.write_page(3, (5, 6, 7, 8))
+    payloads.write_page("kv", 3, (5, 6, 7, 8))
     forget(memory)
-    assert payloads.read_page(3) == (5, GARBAGE, 7, 8)
+    assert payloads.read_page("kv", 3) == (5, GARBAGE, 7, 8)

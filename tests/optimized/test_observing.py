@@ -196,7 +196,7 @@ def stored_after(events: list[dict[str, Any]]) -> Counter[int]:
 
 
 def held_by(cache: PrefixCache) -> Counter[int]:
-    kinds = {FULL: 0, RECURRENT: 1}
+    kinds: dict[str, int] = {FULL: 0, RECURRENT: 1}
     return Counter(kinds[kind] for (kind, _), holding in cache.index.inventory().items() if not holding.forgotten)
 
 

@@ -1,4 +1,4 @@
-"""Which groups a reference has: one full group, the paged ones beside it, and at most one recurrent group."""
+"""Which groups Milepost's own caches have: one full, the other paged ones beside it, and at most one recurrent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import reduce
 
 from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.geometry import boundary_grid, columns_for
+from milepost.spec.resume import first_needed
 from milepost.spec.words import GroupKind
 
 
@@ -46,7 +47,7 @@ def make_layout(configuration: Configuration) -> Layout:
     full = [group for group in groups if group.kind is GroupKind.FULL]
     recurrent = [group for group in groups if group.kind is GroupKind.RECURRENT]
     if len(full) != 1 or len(recurrent) > 1:
-        raise ValueError("the reference has exactly one full group, and at most one recurrent group")
+        raise ValueError("there is exactly one full group, and at most one recurrent group")
     unsized = sorted({group.pool for group in groups} - configuration.pools.keys())
     if unsized:
         raise ValueError(f"pool '{unsized[0]}' has no size")
@@ -63,3 +64,8 @@ def most_columns(group: Group, length: int) -> int:
     if group.kind is not GroupKind.WINDOW:
         return columns
     return min(columns, columns_for(group.page_size, group.window - 1) + 1)
+
+
+def first_column(group: Group, length: int) -> int:
+    """Return the first column that a group needs to go on at `length`."""
+    return first_needed(group.kind, length, group.window) // group.page_size
