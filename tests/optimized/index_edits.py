@@ -29,6 +29,8 @@ class Edit:
     function: Callable[..., Any]
     old: str
     new: str
+    profile: str = ""
+    """The kit's profile whose groups show it, '' for full KV and states."""
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
         """Put the edited function wherever the original can be found."""

@@ -8,6 +8,7 @@ from milepost.cli.lockstep import lockstep
 from milepost.optimized.cache import make
 from milepost.reference.mutants import MUTANTS
 
+from . import side_edits
 from .cache_edits import CACHE_EDITS, IN_THE_INDEX, MEMORY_EDITS, NO_PLACE, OWN_EDITS
 from .index_edits import EDITS as INDEX_EDITS
 from .index_edits import Edit
@@ -22,7 +23,7 @@ def noticed(edit: Edit, patch: pytest.MonkeyPatch, remembers: bool) -> str:
     edit.apply(patch)
     pair = lockstep(make, remembers=remembers)
     try:
-        return compare(pair, generated(pair, SEED), OPERATIONS).told
+        return compare(pair, generated(pair, SEED, edit.profile), OPERATIONS).told
     except Exception as error:  # an edit may break what a run begins or ends with
         return repr(error)
 
@@ -48,6 +49,18 @@ def test_the_edit_of_the_index_that_makes_a_mutants_mistake_is_noticed(
 def test_every_mutant_has_its_place_or_a_reason() -> None:
     made_again = [edit.name for edit in CACHE_EDITS]
     assert len(made_again) == len(set(made_again))
-    fitting = {name for name, mutant in MUTANTS.items() if not mutant.profile}  # no windows and no drafts here yet
+    fitting = {name for name, mutant in MUTANTS.items() if not mutant.profile}
     assert set(made_again) | IN_THE_INDEX.keys() | NO_PLACE.keys() == fitting
     assert not set(made_again) & (IN_THE_INDEX.keys() | NO_PLACE.keys())
+
+
+@pytest.mark.parametrize("edit", [*side_edits.MUTANT_EDITS, *side_edits.OWN_EDITS], ids=lambda edit: edit.name)
+def test_an_edit_of_windows_compressed_groups_or_drafts_is_noticed(edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert noticed(edit, monkeypatch, remembers=False)
+
+
+def test_every_mutant_of_a_profile_has_its_place_or_a_reason() -> None:
+    made_again = {edit.name for edit in side_edits.MUTANT_EDITS}
+    placed = made_again | side_edits.IN_THE_INDEX.keys()
+    assert placed | side_edits.NO_PLACE.keys() == {name for name, mutant in MUTANTS.items() if mutant.profile}
+    assert not placed & side_edits.NO_PLACE.keys()

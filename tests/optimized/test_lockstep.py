@@ -22,6 +22,7 @@ from .lockstep_runs import compare, generated
 IN_CI = 100_000
 SEEDS = (11, 12, 13, 14)
 SOAK_SEEDS = range(1000, 1010)
+IN_CI_BY_PROFILE = {"paged": 3_000, "paged-window": 8_000, "hybrid-window": 8_000, "hybrid-compressed": 10_000}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -43,17 +44,40 @@ def test_a_million_operations_without_a_difference(seed: int, capsys: pytest.Cap
     assert compared.operations >= 1_000_000 // len(SOAK_SEEDS)
 
 
-def test_memory_holds_what_the_answers_say() -> None:
-    compared = compare(make_shipped, generated(make_shipped, 21), 5_000)
+@pytest.mark.parametrize(("profile", "operations"), IN_CI_BY_PROFILE.items())
+def test_no_difference_for_any_set_of_groups(profile: str, operations: int) -> None:
+    pair = lockstep(make, remembers=False)
+    compared = compare(pair, generated(pair, 15, profile), operations)
+    assert compared.told == ""
+    assert compared.operations >= operations
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", SOAK_SEEDS)
+@pytest.mark.parametrize("profile", IN_CI_BY_PROFILE)
+def test_a_million_operations_over_all_sets_of_groups(
+    profile: str, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair, share = lockstep(make, remembers=False), 1_000_000 // len(IN_CI_BY_PROFILE) // len(SOAK_SEEDS)
+    compared = compare(pair, generated(pair, seed, profile), share)
+    with capsys.disabled():
+        print(f"\n{profile}, seed {seed}: {compared.operations} operations of {compared.schedules} schedules compared")
+    assert compared.told == ""
+    assert compared.operations >= share
+
+
+@pytest.mark.parametrize(("profile", "operations"), {"": 5_000, "hybrid-compressed": 3_000}.items())
+def test_memory_holds_what_the_answers_say(profile: str, operations: int) -> None:
+    compared = compare(make_shipped, generated(make_shipped, 21, profile), operations)
     assert compared.told == ""
 
 
 def test_the_corpus_without_a_difference() -> None:
-    fitting = [schedule for schedule in load_corpus() if set(schedule.header.needs) <= {"full", "recurrent"}]
-    assert len(fitting) > 50
-    compared = compare(make_shipped, iter(fitting), 1 << 30)
+    schedules = list(load_corpus())
+    assert sum(bool(schedule.header.configuration.groups) for schedule in schedules) > 25
+    compared = compare(make_shipped, iter(schedules), 1 << 30)
     assert compared.told == ""
-    assert compared.schedules == len(fitting)
+    assert compared.schedules == len(schedules) > 100
 
 
 class Superseding(ReferenceCache):
