@@ -20,12 +20,16 @@ from milepost.spec.operations import (
     Launch,
     Open,
     Operation,
+    Preempt,
     Publish,
 )
 from milepost.spec.schedule import Header, Schedule
 
 UNIT = 2
 """Tokens for one of a counterexample's."""
+
+DRAFTS = 3
+"""Columns of a step that speculates."""
 
 DEFAULTS = {"page_size": 1, "grid": 2}
 """Where a whole row is missing, any sizes show it."""
@@ -72,8 +76,10 @@ def schedule_of(bite: Bite) -> Schedule:
     endpoint = UNIT * numbers.get("endpoint", 0) or grid
     sizes = Sizes(page, grid, endpoint, UNIT * numbers.get("depth", 0) or grid)
     name = bite.edit.name.replace(" ", "-").replace(",", "").replace(":", "")
-    pools = {"kv": 16 * grid // page, "state": 6}
-    header = Header(f"teeth/{name}", page, grid, pools, about=f"what '{bite.edit.name}' is there for")
+    speculates = DRAFTS if bite.edit.row.name in OF_DRAFTS else 0
+    pools = {"kv": 16 * grid // page, "state": 6 + speculates}
+    about = f"what '{bite.edit.name}' is there for"
+    header = Header(f"teeth/{name}", page, grid, pools, about=about, speculates=speculates)
     story = STORIES[bite.edit.table, bite.edit.row.name]
     return Schedule(header, (*story(sizes), *_aftermath(sizes)))
 
@@ -203,9 +209,41 @@ def _read_in_flight(sizes: Sizes) -> list[Operation]:
     ]
 
 
+def _drafted(sizes: Sizes, request: str, prompt: int, *accepted: int) -> list[Operation]:
+    """Return a request that computes its prompt and decodes in one step for each count of accepted drafts."""
+    told = sizes.text(prompt + DRAFTS * len(accepted) + 2)
+    operations: list[Operation] = [Open(request, told[:prompt], samples=told[prompt:])]
+    for taken in accepted:
+        operations += [Extend(request, prompt, DRAFTS), Launch(), Land(accepted={request: taken})]
+        prompt += taken + 1
+    return operations
+
+
+def _drafts(sizes: Sizes) -> list[Operation]:
+    """Requests go on after each number of accepted drafts, with a boundary before, inside and behind them."""
+    lengths = range(sizes.grid - DRAFTS, sizes.grid + 2)
+    stories = [_drafted(sizes, f"{length} and {taken}", length, taken, 0)
+               for length in lengths if length > 0 for taken in range(DRAFTS + 1)]
+    return [one for story in stories for one in (*story, Close(story[0].request, keep=True))]  # type: ignore[union-attr]
+
+
+def _drafts_aborted(sizes: Sizes) -> list[Operation]:
+    """Requests are closed or preempted while their drafts are in flight, and others get slots before those land."""
+    grid = sizes.grid
+    closed, preempted = _drafted(sizes, "closed", grid, 0), _drafted(sizes, "preempted", grid, 0)
+    return [
+        *closed[:-1], Close("closed", keep=True), *sizes.flying("next", 3 * grid, 3 * grid, 1), Land(), Land(),
+        Close("next"), *preempted[:-1], Preempt("preempted"), *sizes.flying("other", 3 * grid, 3 * grid, 2), Land(),
+        Land(), Close("other"),
+    ]
+
+
 def _all(*stories: Story) -> Story:
     return lambda sizes: [operation for story in stories for operation in story(sizes)]
 
+
+OF_DRAFTS = ("speculate", "accept", "reject")
+"""Rows of caches that speculate."""
 
 STORIES: dict[tuple[str, str], Story] = {
     ("Slot", "admit"): _hits, ("Slot", "restore"): _hits, ("Slot", "protect"): _hits,
@@ -214,7 +252,8 @@ STORIES: dict[tuple[str, str], Story] = {
     ("Slot", "supersede"): _all(_steps_overlap, _side_by_side), ("Slot", "donate"): _offered_twice,
     ("Slot", "donate final"): _all(_ends, _steps_overlap, _half_a_page, _offered_twice),
     ("Slot", "return"): _all(_side_by_side, _aborted), ("Slot", "evict"): _evicted_on_purpose,
-    ("Slot", "reclaim"): _aborted, ("Page", "allocate"): _half_a_page,
+    ("Slot", "reclaim"): _aborted, ("Slot", "speculate"): _drafts, ("Slot", "accept"): _drafts,
+    ("Slot", "reject"): _drafts_aborted, ("Page", "allocate"): _half_a_page,
     ("Page", "publish"): _all(_read_too_early, _side_by_side, _half_a_page, _offered_twice),
     ("Page", "return"): _all(_side_by_side, _aborted), ("Page", "lease"): _hits, ("Page", "release"): _hits,
     ("Page", "evict"): _evicted_on_purpose, ("Page", "reclaim"): _read_in_flight,

@@ -17,7 +17,7 @@ from milepost.proofs.teeth import Bite, Edit, all_edits, bite, possible
 from milepost.reference.pools import Cells, Occupant
 from milepost.spec.ownership import SLOT_ROWS, Guard
 
-from . import page_temptations, slot_temptations  # noqa: F401  # they register what they are tempted by
+from . import draft_temptations, page_temptations, slot_temptations  # noqa: F401  # they register what they are tempted by
 from .tempted import TEMPTATIONS, Tempted, run
 
 EDITS = {edit.name: edit for edit in all_edits()}
@@ -29,7 +29,7 @@ FOLLOWS = {
 }
 """Guards that the other theorems imply: they speak to readers of the table, and refuse nothing that is reachable."""
 
-OF_OTHER_CACHES = {"speculate", "accept", "reject", "slide out", "revive"}
+OF_OTHER_CACHES = {"slide out", "revive"}
 """Rows of windows and of speculation, which no cache of one full and one recurrent group takes."""
 
 UNSEEN = {"page reclaim, evicted to free: in_flight == 0"}
