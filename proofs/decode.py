@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from milepost.proofs.teeth import Bite
+from milepost.spec.capabilities import Group
 from milepost.spec.operations import (
     Close,
     Drain,
@@ -23,7 +24,9 @@ from milepost.spec.operations import (
     Preempt,
     Publish,
 )
+from milepost.spec.ownership import PageState
 from milepost.spec.schedule import Header, Schedule
+from milepost.spec.words import GroupKind
 
 UNIT = 2
 """Tokens for one of a counterexample's."""
@@ -76,12 +79,21 @@ def schedule_of(bite: Bite) -> Schedule:
     endpoint = UNIT * numbers.get("endpoint", 0) or grid
     sizes = Sizes(page, grid, endpoint, UNIT * numbers.get("depth", 0) or grid)
     name = bite.edit.name.replace(" ", "-").replace(",", "").replace(":", "")
-    speculates = DRAFTS if bite.edit.row.name in OF_DRAFTS else 0
-    pools = {"kv": 16 * grid // page, "state": 6 + speculates}
+    row = bite.edit.row
+    speculates = DRAFTS if row.name in OF_DRAFTS else 0
+    slides = PageState.TOMBSTONE in (row.before, row.after) or (bite.edit.table, row.name) == ("Page", "reclaim")
+    pools = {"kv": 16 * grid // page, "state": 6 + speculates} | ({"window": 6 * grid // page} if slides else {})
     about = f"what '{bite.edit.name}' is there for"
-    header = Header(f"teeth/{name}", page, grid, pools, about=about, speculates=speculates)
-    story = STORIES[bite.edit.table, bite.edit.row.name]
+    header = Header(f"teeth/{name}", page, grid, pools, about=about, speculates=speculates,
+                    groups=groups_with_a_window(page) if slides else ())
+    story = STORIES[bite.edit.table, row.name]
     return Schedule(header, (*story(sizes), *_aftermath(sizes)))
+
+
+def groups_with_a_window(page: int) -> tuple[Group, ...]:
+    """Return a full and a recurrent group, and a window whose last page alone has what a resume needs."""
+    return (Group("kv", GroupKind.FULL, "kv", page_size=page), Group("state", GroupKind.RECURRENT, "state"),
+            Group("window", GroupKind.WINDOW, "window", page_size=page, window=page + 1))
 
 
 def _aftermath(sizes: Sizes) -> list[Operation]:
@@ -209,6 +221,36 @@ def _read_in_flight(sizes: Sizes) -> list[Operation]:
     ]
 
 
+def _slid_out(sizes: Sizes) -> list[Operation]:
+    """Readers leave a window's page behind, others compute it again, to its middle, in flight, or whole, and read it.
+
+    Then the pool needs the cells of tombstones.
+    """
+    grid, end = sizes.grid, 3 * sizes.grid
+    long, inside = 5 * grid, end - sizes.page // 2
+    gone = [*sizes.part("leaves", long, end + 1), Extend("leaves", long), Land(), Close("leaves")]
+    return [
+        *sizes.whole("first", end + 1),
+        sizes.opened("stays", long), *gone, *sizes.whole("beside", end + 1), Extend("stays", long), Land(),
+        Close("stays"), *gone,
+        *sizes.part("half", end + 1, inside), Publish("half"), *sizes.whole("reads half", end + 1), Close("half"),
+        *gone, *sizes.flying("again", end + 1, end + 1), Close("again", keep=True),
+        sizes.opened("reads early", end + 1), Extend("reads early", end + 1), Land(), Land(),
+        Close("reads early", keep=True), *sizes.whole("reads again", end + 1), *gone,
+        *sizes.whole("other", 6 * grid, 1), Evict("kv", 64),
+    ]
+
+
+def _again_in_flight(sizes: Sizes) -> list[Operation]:
+    """A request is closed while its step computes a tombstone again, and another gets cells before that lands."""
+    grid, end = sizes.grid, 3 * sizes.grid
+    return [
+        *sizes.whole("first", end + 1), *sizes.part("leaves", 5 * grid, end + 1), Extend("leaves", 5 * grid), Land(),
+        Close("leaves"), *sizes.flying("again", end + 1, end + 1), Close("again"),
+        *sizes.flying("next", 3 * grid, 3 * grid, 1), Land(), Land(), Close("next"),
+    ]
+
+
 def _drafted(sizes: Sizes, request: str, prompt: int, *accepted: int) -> list[Operation]:
     """Return a request that computes its prompt and decodes in one step for each count of accepted drafts."""
     told = sizes.text(prompt + DRAFTS * len(accepted) + 2)
@@ -256,6 +298,7 @@ STORIES: dict[tuple[str, str], Story] = {
     ("Slot", "reject"): _drafts_aborted, ("Page", "allocate"): _half_a_page,
     ("Page", "publish"): _all(_read_too_early, _side_by_side, _half_a_page, _offered_twice),
     ("Page", "return"): _all(_side_by_side, _aborted), ("Page", "lease"): _hits, ("Page", "release"): _hits,
-    ("Page", "evict"): _evicted_on_purpose, ("Page", "reclaim"): _read_in_flight,
+    ("Page", "evict"): _all(_evicted_on_purpose, _slid_out), ("Page", "slide out"): _slid_out,
+    ("Page", "revive"): _slid_out, ("Page", "reclaim"): _all(_again_in_flight, _read_in_flight),
 }
-"""For each row that a cache of one full and one recurrent group takes."""
+"""For each row; of a cache of one full and one recurrent group, and a window where a page may slide out."""
