@@ -112,7 +112,7 @@ _COMPRESSED: tuple[Minimum, ...] = (Minimum("compressed-hits", 600, 1),)
 
 PROFILES: dict[str, Profile] = {
     "paged": Profile("paged", frozenset({GroupKind.FULL}), _PAGED),
-    "hybrid": Profile("hybrid", frozenset({GroupKind.FULL, GroupKind.RECURRENT}), (*_PAGED, *_HYBRID)),
+    "hybrid": Profile("hybrid", frozenset({GroupKind.FULL, GroupKind.RECURRENT}), (*_PAGED, *_HYBRID, *_DRAFTS)),
     "paged-window": Profile(
         "paged-window", frozenset({GroupKind.FULL, GroupKind.WINDOW}), (*_PAGED, *_WINDOW, *_DRAFTS)
     ),

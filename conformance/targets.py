@@ -176,16 +176,24 @@ SHIPPED: tuple[Shipped, ...] = (
         "vLLM: states written out inside a prefill, with and without a unit", "vllm",
     ),
     Shipped(
-        "vllm:full+state+draft", "milepost.conformance.adapters.vllm", "make_full_state_draft",
-        "vLLM: full attention and recurrent states, with a state for each draft position", "vllm",
-    ),
-    Shipped(
         "vllm:window", "milepost.conformance.adapters.vllm", "make_window",
         "vLLM: a third group with a sliding window and a smaller block", "vllm",
     ),
     Shipped(
         "vllm:window-even", "milepost.conformance.adapters.vllm", "make_window_even",
         "vLLM: a third group with a sliding window, all blocks of the same tokens", "vllm",
+    ),
+    Shipped(
+        "vllm:full+state+draft", "milepost.conformance.adapters.vllm", "make_full_state_draft",
+        "vLLM: full attention and recurrent states, with a state for each draft position", "vllm",
+    ),
+    Shipped(
+        "vllm:full+window+state+draft", "milepost.conformance.adapters.vllm", "make_full_window_state_draft",
+        "vLLM: a third group with a sliding window, with a state for each draft position", "vllm",
+    ),
+    Shipped(
+        "vllm:mtp", "milepost.conformance.adapters.vllm", "make_mtp",
+        "vLLM: drafts of MTP modules, whose KV looks ahead", "vllm",
     ),
 )
 

@@ -129,6 +129,9 @@ def _mislabel(cell: Cell, holding: Holding, origin: Provenance | None) -> Fault:
 SNAPSHOTS = frozenset({SlotState.DONATED.value, SlotState.PROTECTED.value})
 PUBLISHED = SNAPSHOTS | {PageState.SHARED.value}
 
+OWN_PAGES = (PageState.PRIVATE, PageState.SHARED, PageState.TOMBSTONE)
+"""What a page can be that a request names and does not read of others; a tombstone is computed again where it is."""
+
 
 def _offered_privately(after: State, claim: Claim, inventory: Inventory) -> Iterator[Fault]:
     """No cell of a hit belongs to another request."""
@@ -154,7 +157,7 @@ def _leases(claim: Claim, inventory: Inventory, after: State) -> Iterator[Fault]
         holding = inventory.get(cell)
         if holding is None or holding.state in PRIVATE:
             continue
-        if holding.state in GONE:
+        if holding.state in (*GONE, PageState.TOMBSTONE):
             yield Fault("evicted-while-leased", claim.request, cell=cell, other=claim.request,
                         detail=f"the inventory says {holding.state}")
         readers = sum(cell in one.leases or cell in one.restoring for one in after.open_claims())
@@ -176,7 +179,7 @@ def _roles(claim: Claim, inventory: Inventory, after: State) -> Iterator[Fault]:
         elif isinstance(part, Pages):
             for index in part.columns:
                 if index != NULL and (pool, index) not in claim.leases:
-                    yield from _role(claim, inventory, (pool, index), (PageState.PRIVATE, PageState.SHARED))
+                    yield from _role(claim, inventory, (pool, index), OWN_PAGES)
 
 
 def _role(

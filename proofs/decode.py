@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from milepost.proofs.teeth import Bite
+from milepost.spec.capabilities import Group
 from milepost.spec.operations import (
     Close,
     Drain,
@@ -20,12 +21,18 @@ from milepost.spec.operations import (
     Launch,
     Open,
     Operation,
+    Preempt,
     Publish,
 )
+from milepost.spec.ownership import PageState
 from milepost.spec.schedule import Header, Schedule
+from milepost.spec.words import GroupKind
 
 UNIT = 2
 """Tokens for one of a counterexample's."""
+
+DRAFTS = 3
+"""Columns of a step that speculates."""
 
 DEFAULTS = {"page_size": 1, "grid": 2}
 """Where a whole row is missing, any sizes show it."""
@@ -72,10 +79,21 @@ def schedule_of(bite: Bite) -> Schedule:
     endpoint = UNIT * numbers.get("endpoint", 0) or grid
     sizes = Sizes(page, grid, endpoint, UNIT * numbers.get("depth", 0) or grid)
     name = bite.edit.name.replace(" ", "-").replace(",", "").replace(":", "")
-    pools = {"kv": 16 * grid // page, "state": 6}
-    header = Header(f"teeth/{name}", page, grid, pools, about=f"what '{bite.edit.name}' is there for")
-    story = STORIES[bite.edit.table, bite.edit.row.name]
+    row = bite.edit.row
+    speculates = DRAFTS if row.name in OF_DRAFTS else 0
+    slides = PageState.TOMBSTONE in (row.before, row.after) or (bite.edit.table, row.name) == ("Page", "reclaim")
+    pools = {"kv": 16 * grid // page, "state": 6 + speculates} | ({"window": 6 * grid // page} if slides else {})
+    about = f"what '{bite.edit.name}' is there for"
+    header = Header(f"teeth/{name}", page, grid, pools, about=about, speculates=speculates,
+                    groups=groups_with_a_window(page) if slides else ())
+    story = STORIES[bite.edit.table, row.name]
     return Schedule(header, (*story(sizes), *_aftermath(sizes)))
+
+
+def groups_with_a_window(page: int) -> tuple[Group, ...]:
+    """Return a full and a recurrent group, and a window whose last page alone has what a resume needs."""
+    return (Group("kv", GroupKind.FULL, "kv", page_size=page), Group("state", GroupKind.RECURRENT, "state"),
+            Group("window", GroupKind.WINDOW, "window", page_size=page, window=page + 1))
 
 
 def _aftermath(sizes: Sizes) -> list[Operation]:
@@ -203,9 +221,71 @@ def _read_in_flight(sizes: Sizes) -> list[Operation]:
     ]
 
 
+def _slid_out(sizes: Sizes) -> list[Operation]:
+    """Readers leave a window's page behind, others compute it again, to its middle, in flight, or whole, and read it.
+
+    Then the pool needs the cells of tombstones.
+    """
+    grid, end = sizes.grid, 3 * sizes.grid
+    long, inside = 5 * grid, end - sizes.page // 2
+    gone = [*sizes.part("leaves", long, end + 1), Extend("leaves", long), Land(), Close("leaves")]
+    return [
+        *sizes.whole("first", end + 1),
+        sizes.opened("stays", long), *gone, *sizes.whole("beside", end + 1), Extend("stays", long), Land(),
+        Close("stays"), *gone,
+        *sizes.part("half", end + 1, inside), Publish("half"), *sizes.whole("reads half", end + 1), Close("half"),
+        *gone, *sizes.flying("again", end + 1, end + 1), Close("again", keep=True),
+        sizes.opened("reads early", end + 1), Extend("reads early", end + 1), Land(), Land(),
+        Close("reads early", keep=True), *sizes.whole("reads again", end + 1), *gone,
+        *sizes.whole("other", 6 * grid, 1), Evict("kv", 64),
+    ]
+
+
+def _again_in_flight(sizes: Sizes) -> list[Operation]:
+    """A request is closed while its step computes a tombstone again, and another gets cells before that lands."""
+    grid, end = sizes.grid, 3 * sizes.grid
+    return [
+        *sizes.whole("first", end + 1), *sizes.part("leaves", 5 * grid, end + 1), Extend("leaves", 5 * grid), Land(),
+        Close("leaves"), *sizes.flying("again", end + 1, end + 1), Close("again"),
+        *sizes.flying("next", 3 * grid, 3 * grid, 1), Land(), Land(), Close("next"),
+    ]
+
+
+def _drafted(sizes: Sizes, request: str, prompt: int, *accepted: int) -> list[Operation]:
+    """Return a request that computes its prompt and decodes in one step for each count of accepted drafts."""
+    told = sizes.text(prompt + DRAFTS * len(accepted) + 2)
+    operations: list[Operation] = [Open(request, told[:prompt], samples=told[prompt:])]
+    for taken in accepted:
+        operations += [Extend(request, prompt, DRAFTS), Launch(), Land(accepted={request: taken})]
+        prompt += taken + 1
+    return operations
+
+
+def _drafts(sizes: Sizes) -> list[Operation]:
+    """Requests go on after each number of accepted drafts, with a boundary before, inside and behind them."""
+    lengths = range(sizes.grid - DRAFTS, sizes.grid + 2)
+    stories = [_drafted(sizes, f"{length} and {taken}", length, taken, 0)
+               for length in lengths if length > 0 for taken in range(DRAFTS + 1)]
+    return [one for story in stories for one in (*story, Close(story[0].request, keep=True))]  # type: ignore[union-attr]
+
+
+def _drafts_aborted(sizes: Sizes) -> list[Operation]:
+    """Requests are closed or preempted while their drafts are in flight, and others get slots before those land."""
+    grid = sizes.grid
+    closed, preempted = _drafted(sizes, "closed", grid, 0), _drafted(sizes, "preempted", grid, 0)
+    return [
+        *closed[:-1], Close("closed", keep=True), *sizes.flying("next", 3 * grid, 3 * grid, 1), Land(), Land(),
+        Close("next"), *preempted[:-1], Preempt("preempted"), *sizes.flying("other", 3 * grid, 3 * grid, 2), Land(),
+        Land(), Close("other"),
+    ]
+
+
 def _all(*stories: Story) -> Story:
     return lambda sizes: [operation for story in stories for operation in story(sizes)]
 
+
+OF_DRAFTS = ("speculate", "accept", "reject")
+"""Rows of caches that speculate."""
 
 STORIES: dict[tuple[str, str], Story] = {
     ("Slot", "admit"): _hits, ("Slot", "restore"): _hits, ("Slot", "protect"): _hits,
@@ -214,9 +294,11 @@ STORIES: dict[tuple[str, str], Story] = {
     ("Slot", "supersede"): _all(_steps_overlap, _side_by_side), ("Slot", "donate"): _offered_twice,
     ("Slot", "donate final"): _all(_ends, _steps_overlap, _half_a_page, _offered_twice),
     ("Slot", "return"): _all(_side_by_side, _aborted), ("Slot", "evict"): _evicted_on_purpose,
-    ("Slot", "reclaim"): _aborted, ("Page", "allocate"): _half_a_page,
+    ("Slot", "reclaim"): _aborted, ("Slot", "speculate"): _drafts, ("Slot", "accept"): _drafts,
+    ("Slot", "reject"): _drafts_aborted, ("Page", "allocate"): _half_a_page,
     ("Page", "publish"): _all(_read_too_early, _side_by_side, _half_a_page, _offered_twice),
     ("Page", "return"): _all(_side_by_side, _aborted), ("Page", "lease"): _hits, ("Page", "release"): _hits,
-    ("Page", "evict"): _evicted_on_purpose, ("Page", "reclaim"): _read_in_flight,
+    ("Page", "evict"): _all(_evicted_on_purpose, _slid_out), ("Page", "slide out"): _slid_out,
+    ("Page", "revive"): _slid_out, ("Page", "reclaim"): _all(_again_in_flight, _read_in_flight),
 }
-"""For each row that a cache of one full and one recurrent group takes."""
+"""For each row; of a cache of one full and one recurrent group, and a window where a page may slide out."""

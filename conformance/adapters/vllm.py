@@ -4,7 +4,8 @@ vLLM's words for ours: a block is a page or a slot, a mamba block holds one stat
 `allocate_slots` grants and publishes, a copied block restores a partial hit, the pre-copy restores a whole one.
 
 `vllm_scheduler` has the verbs, `vllm_engine` the settings and the engine's own scheduler, `vllm_memory` the payloads in
-its tensors, `vllm_loader` what stands in for packages that only exist for GPUs.
+its tensors, `vllm_drafts` and `vllm_states` speculative decoding, `vllm_loader` and `vllm_kernels` what stands in for
+packages that only exist for GPUs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from milepost.spec.words import GroupKind
 FAKED = (
     "the loop of Scheduler.schedule(): its calls and guards are followed for the requests that the harness chooses",
     "the model: its forward is played by the harness on CPU tensors",
-    "the zeroing and pre-copy kernels: numpy, in the worker's order",
+    "the zeroing kernel and, without drafts, the pre-copy kernel: numpy, in the worker's order",
+    "Triton: with drafts the kernels for states run as the Python that they are written in",
     "configuration objects, logger and platform",
     "GPU and server packages (named by empty classes)",
 )
@@ -63,13 +65,6 @@ TARGETS: dict[str, tuple[Settings, ...]] = {
         Settings(checkpoint=8, retention=None, budget=12, blocks=21),
         Settings(checkpoint=1, unit=4, states=2, blocks=32),
     ),
-    "vllm:full+state+draft": (
-        Settings(drafts=3, blocks=37),
-        Settings(drafts=3, retention=None, blocks=38),
-        Settings(drafts=2, retention=None, budget=12, blocks=36, drafter="draft_model"),
-        Settings(drafts=2, budget=5, retention=None, blocks=30, running=3),
-        Settings(drafts=3, states=2, retention=None, blocks=48, drafter="draft_model"),
-    ),
     "vllm:window": (
         Settings(window=10, window_block=4, blocks=32),
         Settings(window=10, window_block=4, retention=None, blocks=33),
@@ -84,6 +79,27 @@ TARGETS: dict[str, tuple[Settings, ...]] = {
         Settings(window=10, window_block=8, retention=None, budget=5, blocks=27, running=3),
         Settings(window=10, window_block=8, unit=4, blocks=36),
         Settings(window=10, window_block=8, checkpoint=1, blocks=35),
+    ),
+    "vllm:full+state+draft": (
+        Settings(drafts=3, blocks=37),
+        Settings(drafts=3, retention=None, blocks=38),
+        Settings(drafts=2, retention=None, budget=12, blocks=26, drafter="draft_model"),
+        Settings(drafts=2, budget=5, retention=None, blocks=20, running=3),
+        Settings(block=4, state_block=4, drafts=2, retention=None, blocks=25, running=3),
+        Settings(drafts=3, states=2, retention=None, blocks=42, drafter="draft_model"),
+    ),
+    "vllm:full+window+state+draft": (
+        Settings(window=10, window_block=8, drafts=3, blocks=40),
+        Settings(window=10, window_block=8, drafts=3, retention=None, blocks=41),
+        Settings(window=6, window_block=8, drafts=2, retention=None, budget=12, blocks=32, drafter="draft_model"),
+        Settings(window=10, window_block=8, drafts=2, retention=None, budget=5, blocks=30, running=3),
+    ),
+    "vllm:mtp": (
+        Settings(drafts=3, drafter="mtp", blocks=37),
+        Settings(drafts=3, drafter="mtp", retention=None, blocks=38),
+        Settings(drafts=2, drafter="mtp, trailing block dropped", retention=None, budget=20, blocks=36),
+        Settings(drafts=2, drafter="mtp, a module for each draft", retention=None, blocks=35),
+        Settings(window=10, window_block=8, drafts=3, drafter="mtp", retention=None, blocks=41),
     ),
 }
 """The settings of each shipped target. A schedule finds its own again by the sizes in its header, which differ."""
@@ -124,7 +140,7 @@ def _declare(settings: Settings, alignment: int) -> Capabilities:
         speculates=settings.drafts,
         cells_per_request={POOL: settings.states_per_request},
         promises=("deterministic", "not-inert", "admits-when-idle", "exact-accounting"),
-        smallest_cacheable=alignment + 1,
+        smallest_cacheable=settings.smallest_hit(alignment),
     )
 
 
@@ -146,6 +162,8 @@ make_full_state = _maker("vllm:full+state")
 make_uneven = _maker("vllm:uneven")
 make_unit16 = _maker("vllm:unit16")
 make_checkpoint = _maker("vllm:checkpoint")
-make_full_state_draft = _maker("vllm:full+state+draft")
 make_window = _maker("vllm:window")
 make_window_even = _maker("vllm:window-even")
+make_full_state_draft = _maker("vllm:full+state+draft")
+make_full_window_state_draft = _maker("vllm:full+window+state+draft")
+make_mtp = _maker("vllm:mtp")

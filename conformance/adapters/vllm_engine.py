@@ -52,6 +52,12 @@ class Settings:
         """Return how many states one request holds at most: the last two, a checkpoint, a copy, and its drafts."""
         return self.states * (3 + bool(self.checkpoint) + self.drafts)
 
+    def smallest_hit(self, alignment: int) -> int:
+        """Return the shortest prompt that a second one like it hits: EAGLE looks ahead, or drops the last block."""
+        _, eagle, modules, hashes = DRAFTERS[self.drafter] if self.drafts else (False,) * 4
+        ahead = self.drafts if modules else 1
+        return alignment + ahead if hashes or not eagle else 2 * alignment + 1
+
     @property
     def convolution(self) -> tuple[int, ...]:
         """Return the shape of a state's convolution part: behind a window of one token a row for each draft."""

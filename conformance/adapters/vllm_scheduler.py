@@ -167,6 +167,7 @@ class Vllm:
             return Refused("engine", "the step would sample the last token that max_model_len allows")
         if count > 0:
             count = scheduler._mamba_block_aligned_split(request, count)
+            count = scheduler._reserve_prefill_lookahead(request, computed, count)
         if count <= 0:
             return Refused("no-progress", "the budget that is left ends before a position where vLLM may stop")
         blocks = self.manager.allocate_slots(request, count, num_lookahead_tokens=scheduler.num_lookahead_tokens)
@@ -195,6 +196,7 @@ class Vllm:
             count = scheduler._mamba_block_aligned_split(request, count + padding, hit, 0)
         if padding and count > 0:
             padding, count = (padding, count) if count == 1 + padding else (0, 1)
+        count = scheduler._reserve_prefill_lookahead(request, hit, count) if count > 0 else 0
         if count <= 0:
             return Refused("no-progress", "the budget that is left ends before a position where vLLM may stop")
         allocated = self.manager.allocate_slots(

@@ -70,6 +70,7 @@ DISAGREEMENTS: list[tuple[str, str, Edit, str]] = [
     ("a cell is missing", "open r1 a9", drop, "leak"),
     ("a lease count is negative", HIT, change("kv", "free", leases=-1), "lease-underflow"),
     ("a page that is read is free", HIT, change("kv", "shared", state="free"), "evicted-while-leased"),
+    ("a page that is read has slid out", HIT, change("kv", "shared", state="tombstone"), "evicted-while-leased"),
     ("a snapshot that is restored from is evicted", HIT, change("state", "protected", state="evicted"),
      "evicted-while-leased"),
     ("a page has fewer leases than readers", HIT, change("kv", "shared", leases=0), "lease-underflow"),
@@ -97,6 +98,10 @@ DISAGREEMENTS: list[tuple[str, str, Edit, str]] = [
                          ids=[row[0] for row in DISAGREEMENTS])
 def test_a_disagreement_is_a_fault(text: str, edit: Edit, code: str) -> None:
     assert observe(text, edit).code == code
+
+
+def test_a_tombstone_may_be_computed_again_where_it_is() -> None:
+    assert not observe(RUNNING, change("kv", "private", state="tombstone", owner="")).failed
 
 
 def test_an_offered_page_is_private_to_nobody() -> None:

@@ -18,6 +18,7 @@ needs_peer = pytest.mark.skipif(PEER is None, reason="vLLM is not installed besi
 
 CODES = {
     "copy-of-a-copy": ("stale-kv", {"no-copy-of-a-copy"}),
+    "one-token-prompt": ("stale-state", {"padded-only-behind-a-state"}),
     "passed-over-block": ("torn-hit", {"checkpoint-from-a-boundary", "passed-over-not-cached"}),
     "smaller-group": ("torn-hit", {"grid-of-the-states", "passed-over-not-cached"}),
 }

@@ -59,6 +59,9 @@ _INTERFACE = "vllm.v1.kv_cache_interface"
 _KERNELS = "vllm.v1.worker.mamba_utils"
 _MODEL = "vllm.v1.worker.gpu.model_states.mamba_hybrid"
 
+_DRAFTS = "vllm:full+state+draft"
+_ANY_STATE = ("torn-hit", "over-advanced", "stale-state", "uninitialized-read")
+
 BREAKS: dict[str, Edit] = {
     "hits_reconciled_with_max": Edit("vllm:full+state", ("torn-hit", "illegal-boundary"), (
         Piece(_COORDINATOR, "find_longest_cache_hit", "curr_hit_length = _new_hit_length",
@@ -105,6 +108,54 @@ BREAKS: dict[str, Edit] = {
     "reset_forgets_only_blocks": Edit("vllm:full+state", ("reset-survivor", "stale-kv", "crash"), (
         Piece(_POOL, "reset_prefix_cache", "self.cached_block_hash_to_block = BlockHashToBlockMap()", "pass"),
     )),
+    "accepted_column_not_followed": Edit(_DRAFTS, ("torn-hit",), (
+        Piece(_KERNELS, "preprocess_mamba_align_fused_kernel", "src_off = tl.maximum(num_accepted - 1, 0)",
+              "src_off = num_accepted - num_accepted"),
+    )),
+    "accepted_column_off_by_one": Edit(_DRAFTS, _ANY_STATE, (
+        Piece(_KERNELS, "_copy_mamba_state_block", "src_col + token_bias).to", "src_col + token_bias + 1).to"),
+    )),
+    "accepted_window_not_shifted": Edit(_DRAFTS, ("stale-state",), (
+        Piece(_KERNELS, "_copy_mamba_state_block",
+              "src_addr = src_block_addr + token_bias.to(tl.int64) * token_bytes", "src_addr = src_block_addr"),
+    )),
+    "accepted_count_kept_over_a_boundary": Edit(_DRAFTS, _ANY_STATE, (
+        Piece(_KERNELS, "preprocess_mamba_align_fused_kernel", "mask=mask & should_reset",
+              "mask=mask & (state_idx < -1)"),
+    )),
+    "accepted_counts_by_row": Edit(_DRAFTS, _ANY_STATE, (
+        Piece(_MODEL, "_scatter_num_accepted_kernel", "tl.store(num_accepted_ptr + req_state_idx",
+              "tl.store(num_accepted_ptr + row"),
+    )),
+    "accepted_count_of_another_tenant": Edit(_DRAFTS, _ANY_STATE, (
+        Piece(_MODEL + ":MambaHybridModelState", "add_request", "super().add_request(req_index, new_req_data)", "pass"),
+        Piece(_MODEL + ":MambaHybridModelState", "add_request",
+              "self.num_accepted_tokens_gpu[req_index].fill_(1)", "pass"),
+    )),
+    "boundary_inside_drafts_not_saved": Edit(_DRAFTS, ("torn-hit", "over-advanced"), (
+        Piece(_KERNELS, "postprocess_mamba_fused_kernel", "aligned_new_computed >= num_tokens_running_state",
+              "aligned_new_computed < 0"),
+    )),
+    "boundary_inside_drafts_a_column_late": Edit(_DRAFTS, ("torn-hit", "over-advanced", "stale-state"), (
+        Piece(_KERNELS, "postprocess_mamba_fused_kernel", "aligned_new_computed // block_size - 1",
+              "aligned_new_computed // block_size"),
+    )),
+    "page_hashed_before_its_last_token_is_computed": Edit(_DRAFTS, ("stale-kv", "uninitialized-read"), (
+        Piece(_SCHEDULER, "update_from_output", "request.num_computed_tokens - request.num_in_flight_tokens",
+              "request.num_tokens"),
+    )),
+    "relocated_draft_block_lost": Edit(_DRAFTS, ("torn-hit", "leak"), (
+        Piece(_STATES, "_relocate_speculative_block", "req_blocks.append(block)",
+              "req_blocks.append(self._null_block)"),
+    )),
+    "too_few_columns_for_drafts": Edit(_DRAFTS, _ANY_STATE, (
+        Piece(_STATES, "allocate_new_blocks", "cdiv(num_tokens, self.block_size) + self.num_speculative_blocks",
+              "cdiv(num_tokens, self.block_size) + min(self.num_speculative_blocks, 1)"),
+    )),
+    "freed_by_what_is_hoped_for": Edit(_DRAFTS, ("torn-hit", "crash"), (
+        Piece(_MANAGER, "allocate_slots", "max(0, total_computed_tokens - request.num_in_flight_tokens)",
+              "total_computed_tokens + num_new_tokens"),
+    )),
 }
 """Illegal edits: each breaks a law."""
 
@@ -128,11 +179,21 @@ _GRID = Piece(
     "block_size = self.cache_config.mamba_block_size",
 )
 
+PADDING = Piece(
+    _SCHEDULER, "schedule", "and (scheduled_running_reqs or num_computed_tokens > 0)", "and num_computed_tokens > 0"
+)
+"""The change that ends finding 4, in vLLM's loop; the adapter follows that loop in a function of its own."""
+
+_PADDING = Piece("milepost.conformance.adapters.vllm_scheduler:Vllm", "_padding", "(running or hit)", "hit")
+
 REPAIRS: dict[str, Edit] = {
     "checkpoint_only_from_a_boundary": Edit("vllm:checkpoint", (), (_BOUNDARY, _CHAIN)),
     "chunk_grid_of_the_states": Edit("vllm:uneven", (), (_GRID, _CHAIN)),
     "all_three": Edit("vllm:window", (), (_BOUNDARY, _CHAIN, _GRID)),
     "copies_of_this_step_not_copied": Edit("vllm:unit16", (), (_CHAIN,)),
+    "padded_only_behind_a_state": Edit("vllm:full+state+draft", (), (_PADDING,)),
+    "padded_only_behind_a_state_window": Edit("vllm:full+window+state+draft", (), (_PADDING,)),
+    "padded_only_behind_a_state_mtp": Edit("vllm:mtp", (), (_PADDING,)),
     "passed_over_blocks_not_cached": Edit("vllm:checkpoint", (), (_PASSED_OVER, _CHAIN)),
     "passed_over_blocks_not_cached_uneven": Edit("vllm:uneven", (), (_PASSED_OVER, _CHAIN)),
     "passed_over_blocks_not_cached_window": Edit("vllm:window", (), (_PASSED_OVER, _CHAIN)),
@@ -141,7 +202,7 @@ REPAIRS: dict[str, Edit] = {
 
 
 CHANGES = {"checkpoint-from-a-boundary": _BOUNDARY, "passed-over-not-cached": _PASSED_OVER, "no-copy-of-a-copy": _CHAIN,
-           "grid-of-the-states": _GRID}
+           "grid-of-the-states": _GRID, "padded-only-behind-a-state": _PADDING}
 """The same one by one, as the page names them."""
 
 SIZES = {name: vllm.SIZES[edit.target] for name, edit in (BREAKS | REPAIRS).items()}

@@ -12,10 +12,14 @@ import json
 import random
 import sys
 from collections import Counter
+from importlib import import_module
 from typing import Any
+
+from vllm_edits import PADDING, Edit, edited
 
 from milepost.conformance.adapters.vllm import TARGETS
 from milepost.conformance.adapters.vllm_engine import Settings, build_scheduler, make_request
+from milepost.conformance.adapters.vllm_loader import load
 from milepost.conformance.adapters.vllm_states import Began, DraftMemory, Row, StateMover
 from milepost.spec.payload import GARBAGE, Stream, make_stream
 
@@ -218,10 +222,20 @@ class Run:
 
 
 def main() -> None:
-    """Run every setting that speculates on as many seeds as the first argument says."""
+    """Run every setting that speculates on as many seeds as the first argument says; `repaired` ends finding 4."""
+    if sys.argv[2:] == ["repaired"]:
+        load()
+        import_module(PADDING.owner.partition(":")[0])
+        with edited(Edit("", (), (PADDING,))):
+            return run_all(int(sys.argv[1]))
+    return run_all(int(sys.argv[1]))
+
+
+def run_all(seeds: int) -> None:
+    """Print what was met, and how often what was wrong."""
     met: Counter[str] = Counter()
     for settings in [one for target in TARGETS.values() for one in target if one.drafts]:
-        for seed in range(int(sys.argv[1])):
+        for seed in range(seeds):
             run = Run(settings, seed)
             try:
                 met += run.go(requests=12, steps=80)

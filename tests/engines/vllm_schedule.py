@@ -63,7 +63,8 @@ class Pair:
         more = (ord(self.random.choice(LETTERS)) for _ in range(length - len(start)))
         name = f"r{len(self.tokens)}"
         self.tokens[name] = (*start[:length], *more)
-        self.own.add_request(make_request(name, self.tokens[name], self.own.hash_block_size, None, None))
+        lookahead = self.own.num_hash_lookahead_tokens
+        self.own.add_request(make_request(name, self.tokens[name], self.own.hash_block_size, None, None, lookahead))
 
     def _draft(self) -> None:
         """Let the drafter propose fewer tokens than it may, as some do."""

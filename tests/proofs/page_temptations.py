@@ -6,7 +6,7 @@ from milepost.reference.requests import Entry, Request
 from milepost.spec.answers import Evicted, Grant, Landing, Refused
 from milepost.spec.words import NULL, Cell
 
-from .tempted import Reclaims, Tempted, stopped_by
+from .tempted import Tempted, stopped_by
 
 
 class PublishesOtherwise(Tempted):
@@ -211,21 +211,3 @@ class EvictsInsideAPath(EvictsOtherwise):
             if entry:
                 self.lease_page(claim, column, entry)
         return self.claim_snapshot(claim)
-
-
-@stopped_by("Page", "reclaim", "evicted", "in_flight == 0")
-class ReclaimsPagesInFlight(Reclaims):
-    """Ends the leases of a request that is closed in flight at once, and reclaims what is evicted then."""
-
-    def depart(self, claim: Request, keep: bool) -> Landing:
-        if claim.in_flight and not keep:
-            self.release_snapshot(claim)
-            for column in sorted(claim.leases):
-                self.release_page(claim, column)
-                claim.columns[column] = NULL
-        return super().depart(claim, keep)
-
-    def return_columns(self, claim: Request, kept: int) -> None:
-        if claim.closing:
-            claim.columns = [index for index in claim.columns if index != NULL]
-        super().return_columns(claim, kept)

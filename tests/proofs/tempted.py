@@ -30,6 +30,8 @@ class Tempted(ReferenceCache):
         super().__init__(configuration)
         if tables is not None:
             self.slot_cells.rows, self.page_cells.rows = tables.slots, tables.pages
+            for cells in self.side_cells.values():
+                cells.rows = tables.pages
 
     def tries(self, act: Callable[..., object], *arguments: object, **facts: int) -> bool:
         """Tell whether the tables let an act happen."""

@@ -40,9 +40,11 @@ from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
+from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
 from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
 from sglang.srt.mem_cache.memory_pool import HybridLinearKVPool, HybridReqToTokenPool
+from sglang.srt.mem_cache.swa_memory_pool import SWAKVPool
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.sampling.sampling_params import SamplingParams
@@ -66,8 +68,10 @@ class Quiet:
 class BareScheduler(Scheduler):
     """The engine's Scheduler without its processes, sockets and model."""
 
-    def __init__(self, core: str, page: int, chunked_prefill_size: int, mixed: bool, kv: int = 8192) -> None:
-        rows = 8
+    def __init__(
+        self, core: str, page: int, chunked_prefill_size: int, mixed: bool, kv: int = 8192, window: int = 0
+    ) -> None:
+        rows, self.reach = 8, max(window - 1, 0)
         options = ServerArgs(
             model_path="dummy", page_size=page, mamba_radix_cache_strategy="extra_buffer", mamba_track_interval=256,
             chunked_prefill_size=chunked_prefill_size, enable_mixed_chunk=mixed, attention_backend="torch_native",
@@ -90,20 +94,31 @@ class BareScheduler(Scheduler):
             enable_memory_saver=False, cache_params=Mamba2CacheParams(shape=shape, layers=[0]), mamba_layer_ids=[0],
             enable_mamba_extra_buffer=True, enable_overlap_schedule=True,
         )
-        pool = HybridLinearKVPool(
-            size=kv, dtype=torch.bfloat16, page_size=page, head_num=1, head_dim=1, full_attention_layer_ids=[1],
-            device="cpu", mamba_pool=self.req_to_token_pool.mamba_pool,
-        )
-        common: dict[str, Any] = {"size": kv, "dtype": torch.bfloat16, "device": "cpu", "kvcache": pool}
-        self.token_to_kv_pool_allocator = (
-            TokenToKVPoolAllocator(**common, need_sort=False) if page == 1
-            else PagedTokenToKVPoolAllocator(**common, page_size=page, need_sort=False)
-        )
+        self.token_to_kv_pool_allocator = self._build_allocator(page, kv)
         self.tree_cache = UnifiedRadixCache(CacheInitParams(
             disable=False, req_to_token_pool=self.req_to_token_pool, page_size=page, tree_core_backend=core,
             token_to_kv_pool_allocator=self.token_to_kv_pool_allocator, enable_mamba_extra_buffer=True,
-            tree_components=(ComponentType.FULL, ComponentType.MAMBA),
+            tree_components=(
+                ComponentType.FULL, *((ComponentType.SWA,) if self.reach else ()), ComponentType.MAMBA,
+            ),
+            sliding_window_size=self.reach or None,
         ))
+
+    def _build_allocator(self, page: int, kv: int) -> Any:
+        """Build the pools of keys and values; a window's layers have one of their own, of half the tokens."""
+        pools: dict[str, Any] = {
+            "page_size": page, "dtype": torch.bfloat16, "head_num": 1, "head_dim": 1, "device": "cpu",
+            "full_attention_layer_ids": [1],
+        }
+        common: dict[str, Any] = {"dtype": torch.bfloat16, "device": "cpu", "need_sort": False}
+        if self.reach:
+            pool = SWAKVPool(size=kv, size_swa=kv // 2, swa_attention_layer_ids=[2], **pools)
+            return SWATokenToKVPoolAllocator(
+                kv, kv // 2, page_size=page, kvcache=pool, req_to_token_pool=self.req_to_token_pool, **common
+            )
+        states = self.req_to_token_pool.mamba_pool
+        common |= {"size": kv, "kvcache": HybridLinearKVPool(size=kv, mamba_pool=states, **pools)}
+        return TokenToKVPoolAllocator(**common) if page == 1 else PagedTokenToKVPoolAllocator(**common, page_size=page)
 
     def _build_loop(self, page: int, chunked_prefill_size: int, mixed: bool, kv: int, rows: int) -> None:
         """Set what the event loop reads; everything that a plain server leaves off is off."""
@@ -112,12 +127,13 @@ class BareScheduler(Scheduler):
             self_opened_think_start_ids=None, think_end_ids=None, context_len=kv,
         )
         off = ("enable_hisparse", "require_mlp_sync", "enable_hierarchical_cache", "enable_hicache_storage",
-               "enable_lmcache", "enable_unified_cache_external_linker", "enable_priority_preemption", "is_hybrid_swa",
+               "enable_lmcache", "enable_unified_cache_external_linker", "enable_priority_preemption",
                "enable_lora", "enable_priority_scheduling")
         none = ("dllm_config", "chunked_req", "_pending_chunked_abort_req", "last_batch", "hisparse_coordinator",
                 "prefill_delayer", "min_free_slots_delayer", "dynamic_chunk_sizer", "truncation_align_size",
                 "decode_offload_manager", "prefill_decode_interval_min_bs", "scheduler_stage_metrics")
         self.__dict__ |= dict.fromkeys(off, False) | dict.fromkeys(none)
+        self.is_hybrid_swa = bool(self.reach)
         self.page_size, self.enable_overlap, self.is_mixed_chunk = page, True, mixed
         self.chunked_prefill_size, self.max_prefill_tokens = chunked_prefill_size, 16384
         self.prefill_decode_interval = self._prefill_decode_interval_remaining = 0
@@ -188,11 +204,19 @@ class BareScheduler(Scheduler):
         for request, slot, start in zip(batch.reqs, slots, starts, strict=True):
             if self.depth[slot] != start:
                 self.wrong.append(f"'{request.rid}' resumes at {start} from a state of {self.depth[slot]} tokens")
+            self._read_window(request, start, start + 1 if not extends else request.extend_end)
         self._track(batch, extends, starts, stops)
         self.depth |= dict(zip(slots, stops, strict=True))
         said = [STOP if stop == self.stop_at[request.rid] else 5000 + stop
                 for request, stop in zip(batch.reqs, stops, strict=True)]
         return GenerationBatchResult(next_token_ids=torch.tensor(said))
+
+    def _read_window(self, request: Req, start: int, stop: int) -> None:
+        """Note where a query has no key in its window: full token 0 and what is freed have no peer there."""
+        if self.reach:
+            row = self.req_to_token_pool.req_to_token[request.kv.req_pool_idx, max(start - self.reach, 0) : stop]
+            if not self.token_to_kv_pool_allocator.translate_loc_from_full_to_swa(row.long()).all():
+                self.wrong.append(f"'{request.rid}' reads a gap in its window at {start}")
 
     def _track(self, batch: ScheduleBatch, extends: bool, starts: list[int], stops: list[int]) -> None:
         """Note the checkpoints that the forward writes (hybrid_linear_attn_backend.py:445, gdn_backend.py)."""
@@ -211,9 +235,11 @@ class BareScheduler(Scheduler):
                     self.depth[int(batch.mamba_track_indices[row])] = stops[row]
 
 
-def first_decode_step_on_a_boundary(core: str, prompt: int = 255, stop_at: int = 511, page: int = 64) -> list[str]:
+def first_decode_step_on_a_boundary(
+    core: str, prompt: int = 255, stop_at: int = 511, page: int = 64, window: int = 0
+) -> list[str]:
     """A prompt one token short of the track interval; the answer stops one token short of the next boundary."""
-    scheduler = BareScheduler(core, page=page, chunked_prefill_size=8192, mixed=False)
+    scheduler = BareScheduler(core, page=page, chunked_prefill_size=8192, mixed=False, window=window)
     request = scheduler.submit("turn 1", list(range(1000, 1000 + prompt)), 4000, stop_at)
     while not request.finished():
         scheduler.turn()
@@ -279,6 +305,8 @@ CASES = {
     "first decode step on a boundary, page 64": first_decode_step_on_a_boundary,
     "  control: the prompt is a token shorter": lambda core: first_decode_step_on_a_boundary(core, prompt=254),
     "  control: it stops a token earlier": lambda core: first_decode_step_on_a_boundary(core, stop_at=510),
+    "first decode step on a boundary, window 128": lambda core: first_decode_step_on_a_boundary(core, window=128),
+    "  control: with a window, a token shorter": lambda core: first_decode_step_on_a_boundary(core, 254, window=128),
     "boundary in a mixed step": boundary_in_a_mixed_step,
     "  control: the short prompt comes elsewhere": lambda core: boundary_in_a_mixed_step(core, rides_at=700),
     "chunk cut inside a page, page 16": chunk_cut_inside_a_page,

@@ -1,0 +1,80 @@
+"""What a cache may be tempted to do with draft columns, one act for each guard of the rows of speculation."""
+
+from __future__ import annotations
+
+from milepost.reference.requests import Request
+from milepost.spec.answers import Landing, Launched
+from milepost.spec.capabilities import Configuration
+from milepost.spec.words import NULL
+
+from .tempted import Tempted, stopped_by
+
+
+@stopped_by("Slot", "accept", "draft", "endpoint == accepted_length")
+class GoesOnInAnotherColumn(Tempted):
+    """Goes on in the last column, whichever was accepted; the facts are told as they are."""
+
+    def settle_drafts(self, claim: Request) -> None:
+        taken, drafts = claim.accepted, list(claim.drafts)
+        if taken and drafts and taken < len(drafts) and self.tries(
+                self.slot_cells.accept, drafts[-1], claim.landed + taken):
+            self.return_live(claim)
+            claim.live = drafts[-1]
+            claim.drafts, claim.accepted = drafts[:-1], 0
+            super().settle_drafts(claim)
+            claim.landed += taken
+            claim.length = max(claim.length, claim.landed)
+            return
+        super().settle_drafts(claim)
+
+    def trim(self, claim: Request, length: int) -> None:
+        if claim.planned or claim.live == NULL or self.slot_cells[claim.live].endpoint <= length:
+            super().trim(claim, length)
+
+
+@stopped_by("Slot", "accept", "draft", "in_flight == 0")
+class AcceptsWhatItHopesFor(Tempted):
+    """Goes on in the last column as soon as the step is launched, as if all drafts stood."""
+
+    def __init__(self, configuration: Configuration, *tables: object) -> None:
+        super().__init__(configuration, *tables)  # type: ignore[arg-type]
+        self.earlier: dict[int, int] = {}
+
+    def launch(self) -> Launched:
+        drafting = [claim for claim in self.planned if claim.drafts]
+        launched = super().launch()
+        for claim in drafting:
+            column = claim.drafts[-1]
+            if self.tries(self.slot_cells.accept, column, self.slot_cells[column].endpoint):
+                self.earlier[claim.serial] = claim.live
+                claim.live = claim.drafts.pop()
+        return launched
+
+    def advance_live(self, claim: Request, stop: int) -> None:
+        if claim.serial not in self.earlier:
+            super().advance_live(claim, stop)
+
+    def settle_drafts(self, claim: Request) -> None:
+        earlier = self.earlier.pop(claim.serial, NULL)
+        if earlier == NULL:
+            return super().settle_drafts(claim)
+        self.slot_cells.vacate("return", earlier, request=claim.serial)
+        taken, claim.accepted = claim.accepted or 0, 0
+        super().settle_drafts(claim)
+        claim.landed += taken
+        claim.length = max(claim.length, claim.landed)
+        return None
+
+    def trim(self, claim: Request, length: int) -> None:
+        if claim.planned or claim.live == NULL or self.slot_cells[claim.live].endpoint <= length:
+            super().trim(claim, length)
+
+
+@stopped_by("Slot", "reject", "draft", "in_flight == 0")
+class RejectsAtClose(Tempted):
+    """Frees the columns of a closed request at once, though a step in flight is about to write them."""
+
+    def depart(self, claim: Request, keep: bool) -> Landing:
+        while claim.in_flight and claim.drafts and self.tries(self.slot_cells.vacate, "reject", claim.drafts[-1]):
+            claim.drafts.pop()
+        return super().depart(claim, keep)
