@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from milepost.cli.main import run
 from milepost.conformance.driver import Driver
 from milepost.conformance.events import NO_ENDPOINT, check_events
 from milepost.conformance.generation import SeededSource
+from milepost.conformance.layouts import FIRST
 from milepost.optimized.auditing import StrayWrite
 from milepost.optimized.cache import PrefixCache, ShortPrompts
 from milepost.optimized.explaining import Explanation, Skipped
-from milepost.optimized.index import FULL, RECURRENT, Reason
+from milepost.optimized.index import FULL, RECURRENT, Reason, packed
 from milepost.optimized.metrics import prometheus_text
 from milepost.spec.answers import Grant, Hit
 from milepost.spec.capabilities import Configuration
@@ -84,6 +86,35 @@ def test_kv_without_a_state_is_cut_by_the_state_and_wants_a_snapshot() -> None:
     assert (told.recomputed, told.branch) == (19, 16)
     assert told.sentence().endswith("19 tokens of KV are computed again; a snapshot is wanted at 16")
     assert cache.counts.misses["state", Reason.NO_SNAPSHOT] == 1
+
+
+def frozen_at_each_boundary(cache: PrefixCache, name: str, length: int) -> None:
+    """Compute a prompt step by step, and leave a snapshot at each boundary."""
+    cache.open(name, tokens("a" * length), (), {})
+    for stop in range(cache.explain(name).hit + 8, length, 8):
+        cache.extend(name, stop)
+        cache.land(cache.launch().step, {}, {})
+        cache.freeze(name)
+        cache.publish(name)
+    cache.extend(name, length)
+    cache.land(cache.launch().step, {}, {})
+    cache.close(name, True)
+
+
+def test_all_groups_that_cut_a_hit_in_turn_are_named() -> None:
+    sizes = replace(FIRST["hybrid-window"], pools={"kv": 20, "window": 24, "state": 8})
+    cache = cache_of(sizes)
+    for length in (41, 33, 17):
+        frozen_at_each_boundary(cache, f"r{length}", length)
+    while cache.index.match(packed(tokens("a" * 41))).cuts != (("recurrent", 40, 32),):
+        cache.evict("state", 1)
+    while cache.index.match(packed(tokens("a" * 33))).length == 32:
+        cache.evict("window", 1)
+    told = whole(cache, "r", "a" * 41)
+    assert (told.hit, told.limited_by, told.reasons["window"]) == (16, "window", Reason.NO_WINDOW)
+    assert told.offers == {"kv": 40, "window": 16, "state": 32}
+    docs = (Path(__file__).parents[2] / "docs" / "observing.md").read_text(encoding="utf-8")
+    assert told.sentence() in docs.splitlines()
 
 
 def test_what_was_evicted_and_what_others_continued_differently_are_told_apart() -> None:
