@@ -58,10 +58,12 @@ class SideKeeper(RoomKeeper):
         for group in self.layout.windows:
             side, kept = claim.sides[group.name], first_column(group, claim.landed)
             gone = [column for column in range(side.first, kept) if side.cells[column] != NULL]
-            if any(self._is_awaited(claim, group, column) for column in gone):
+            awaited = self._awaited(claim, group, gone)
+            if awaited:
                 self.publish_landed(claim)
-            awaited = [column for column in gone if self._is_awaited(claim, group, column)]
-            self._give_up_columns(claim, group, [column for column in gone if column not in awaited])
+                awaited = self._awaited(claim, group, awaited)
+            still = set(awaited)
+            self._give_up_columns(claim, group, [column for column in gone if column not in still])
             side.first = max(side.first, awaited[0] if awaited else kept)
 
     def _give_up_columns(self, claim: Request, group: Group, columns: list[int]) -> None:
@@ -69,20 +71,21 @@ class SideKeeper(RoomKeeper):
         side, pool = claim.sides[group.name], self.pools[group.pool]
         leased = self.index.leased_columns(claim.lease, group.name)
         shared = [column for column in columns if column in leased]
-        given_up = self.index.release_columns(claim.lease, group.name, shared) if shared else []
         for column in columns:
-            if column not in shared:
+            if column not in leased:
                 pool.give_back(side.cells[column], claim.serial)
             side.cells[column] = NULL
-        self.take_back(given_up)
+        if shared:
+            self.take_back(self.index.release_columns(claim.lease, group.name, shared))
 
-    def _is_awaited(self, claim: Request, group: Group, column: int) -> bool:
-        """Tell whether a page is still private that a request may want which resumes at a retained point."""
-        wanted = any(
-            first_column(group, point) <= column < columns_for(group.page_size, point)
+    def _awaited(self, claim: Request, group: Group, columns: list[int]) -> list[int]:
+        """Return those columns still private that a request may want which resumes at a retained point."""
+        leased = self.index.leased_columns(claim.lease, group.name)
+        wanted = [
+            range(first_column(group, point), columns_for(group.page_size, point))
             for point in self._retained_points(claim)
-        )
-        return wanted and column not in self.index.leased_columns(claim.lease, group.name)
+        ]
+        return [column for column in columns if column not in leased and any(column in one for one in wanted)]
 
     def _retained_points(self, claim: Request) -> tuple[int, ...]:
         """Return the boundaries before the end of the prompt and behind the opener of the first tool call.
