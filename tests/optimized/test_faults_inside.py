@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from milepost.conformance.layouts import FIRST
 from milepost.kernels.copy import copy_slots
 from milepost.kernels.zero import zero_slots
 from milepost.optimized import memory
@@ -21,8 +23,13 @@ from milepost.spec.answers import Hit
 from milepost.spec.capabilities import Configuration
 
 SEED, ACTS = 5, 500
+SIZES = Configuration(4, 8, {"kv": 14, "state": 4}, 3)
+GROUPS = replace(
+    FIRST["hybrid-compressed"], pools={"kv": 14, "compressed": 14, "coarse": 7, "window": 12, "state": 7}, max_live=3
+)
 VERBS = ("open", "open", *["extend", "launch", "land"] * 3, "publish", "freeze", "close", "evict")
 SITES = ("take", "copy", "zero", "lease", "publish", "evict", "has_state", "match")
+GROUP_SITES = ("take", "lease", "publish", "publish_side", "release_columns", "evict")
 MOVES: dict[str, Callable[..., None]] = {"copy": copy_slots, "zero": zero_slots}
 
 
@@ -75,7 +82,7 @@ class Caller:
         self.failed: Counter[str] = Counter()
         self.opened = 0
 
-    def act(self) -> None:
+    def act(self, site: str) -> None:
         """Do one thing; where it fails, nothing that a request holds has changed, and all books agree."""
         verb = self.chance.choice(VERBS)
         name = self.chance.choice([*self.cache.requests] or [""])
@@ -86,6 +93,8 @@ class Caller:
         except (Injected, CopyFailed):
             self.failed[verb] += 1
             self.cache.check()
+            if site == "publish_side":  # what came before it, the full pages, is published, and columns re-pointed
+                return
             if verb in ("open", "extend", "launch", "publish", "evict") or (verb == "freeze" and name not in frozen):
                 assert {one.name: one.table() for one in self.cache.requests.values()} == held
 
@@ -97,7 +106,11 @@ class Caller:
     def extend(self, name: str) -> None:
         if name and len(self.cache.flights) < 2:
             claim = self.cache.requests[name]
-            self.cache.extend(name, min(claim.length + self.chance.choice((4, 8, 24)), len(claim.tokens) // 4))
+            to = min(claim.length + self.chance.choice((4, 8, 24)), len(claim.tokens) // 4)
+            self.cache.extend(name, to, self.up_to(self.cache.configuration.speculates))
+
+    def up_to(self, most: int) -> int:
+        return self.chance.randint(0, most) if most else 0
 
     def launch(self, name: str) -> None:
         if self.cache.planned and len(self.cache.flights) < 2:
@@ -106,8 +119,13 @@ class Caller:
     def land(self, name: str) -> None:
         if self.cache.flights:
             flight = self.cache.flights[0]
-            heard = {claim.name: (7,) for claim, _, stop in flight.spans if stop >= len(claim.tokens) // 4}
-            self.cache.land(flight.step, {}, heard)
+            accepted = {claim.name: self.up_to(claim.drafted) for claim, _, _ in flight.spans}
+            heard = {
+                claim.name: (7,) * (1 + accepted[claim.name])
+                for claim, _, stop in flight.spans
+                if stop >= len(claim.tokens) // 4
+            }
+            self.cache.land(flight.step, {name: count for name, count in accepted.items() if count}, heard)
 
     def publish(self, name: str) -> None:
         if name:
@@ -122,7 +140,7 @@ class Caller:
             self.cache.close(name, keep=self.chance.random() < 0.8)
 
     def evict(self, name: str) -> None:
-        self.cache.evict(self.chance.choice(("kv", "state")), 1)
+        self.cache.evict(self.chance.choice(list(self.cache.group_pools)), 1)
 
     def finish(self) -> None:
         """End everything: every cell is free again."""
@@ -135,13 +153,13 @@ class Caller:
         assert {holding.state for holding in self.cache.inventory().values()} == {"free"}
 
 
-def play(trap: Trap, patch: pytest.MonkeyPatch) -> Counter[str]:
+def play(trap: Trap, patch: pytest.MonkeyPatch, sizes: Configuration = SIZES, acts: int = ACTS) -> Counter[str]:
     """Play once with a trap set; return in which calls it has sprung."""
-    caller = Caller(make(Configuration(4, 8, {"kv": 14, "state": 4}, 3)))
+    caller = Caller(make(sizes))
     with patch.context() as patched:
         trap.set(patched)
-        for _ in range(ACTS):
-            caller.act()
+        for _ in range(acts):
+            caller.act(trap.site)
     caller.finish()
     return caller.failed
 
@@ -157,6 +175,17 @@ def test_a_failure_at_any_call_of_a_site_loses_nothing(site: str, monkeypatch: p
         assert sprung.total() == 1, f"call {number} of {site}"
         failed += sprung
     assert failed.total() == dry.calls
+
+
+@pytest.mark.parametrize("site", GROUP_SITES)
+def test_a_failure_loses_nothing_of_windows_compressed_groups_and_drafts(
+    site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dry = Trap(site, -1)
+    assert not play(dry, monkeypatch, GROUPS, 300)
+    assert dry.calls > 3
+    for number in range(0, dry.calls, 1 + dry.calls // 40):
+        assert play(Trap(site, number), monkeypatch, GROUPS, 300).total() == 1, f"call {number} of {site}"
 
 
 def test_what_a_failure_leaves_behind_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from milepost.cli.comparison import Difference
 from milepost.cli.lockstep import Lockstep
+from milepost.conformance.layouts import FIRST
 from milepost.optimized.cache import PrefixCache, make
 from milepost.reference.cache import make as make_reference
 from milepost.spec.answers import Grant, Hit
@@ -22,19 +31,18 @@ SPACES: tuple[tuple[tuple[str, str], ...], ...] = ((), (("salt", "x"),), (("adap
 IMAGES = (None, None, None, (2, "cat"), (2, "dog"))
 
 
-class CallerOfBoth(RuleBasedStateMachine):
+class Caller(RuleBasedStateMachine):
     """Calls in any order that a caller may; the comparison is in the pair itself."""
 
     make_cache = staticmethod(make)
 
-    @initialize(page=st.sampled_from((4, 2, 1)), chunk=st.sampled_from((4, 8)), pages=st.integers(4, 24),
-                slots=st.integers(1, 6))
-    def build(self, page: int, chunk: int, pages: int, slots: int) -> None:
-        sizes = Configuration(page, chunk, {"kv": pages, "state": slots}, 3)
+    def begin(self, sizes: Configuration) -> None:
+        self.groups = [group.name for group in sizes.groups] or ["kv", "state"]
         self.cache: PrefixCache = self.make_cache(sizes)
         self.pair = Lockstep(make_reference(sizes), self.cache)
         self.lengths: dict[str, int] = {}
         self.planned: set[str] = set()
+        self.drafted: dict[str, int] = {}
         self.flights: list[tuple[int, dict[str, int]]] = []
         self.known: dict[str, int] = {}
 
@@ -66,18 +74,20 @@ class CallerOfBoth(RuleBasedStateMachine):
     def some_request(self, data: st.DataObject) -> str | None:
         return data.draw(st.sampled_from(sorted(self.lengths))) if self.lengths else None
 
-    @rule(data=st.data(), tokens=st.sampled_from((8, 1, 4, 16)))
-    def extend(self, data: st.DataObject, tokens: int) -> None:
+    @rule(data=st.data(), tokens=st.sampled_from((8, 1, 4, 16)), draft=st.integers(0, 3))
+    def extend(self, data: st.DataObject, tokens: int, draft: int) -> None:
         name = self.some_request(data)
         if name is not None:
-            self.extend_to(name, tokens)
+            self.extend_to(name, tokens, draft)
 
-    def extend_to(self, name: str, tokens: int) -> None:
+    def extend_to(self, name: str, tokens: int, draft: int = 0) -> None:
         if name in self.planned or len(self.flights) > 1:
             return
         to = min(self.lengths[name] + tokens, max(self.known[name], self.lengths[name] + 1))
-        if isinstance(self.pair.extend(name, to), Grant):
-            self.lengths[name] = to
+        granted = self.pair.extend(name, to, min(draft, self.cache.configuration.speculates))
+        if isinstance(granted, Grant):
+            self.lengths[name] = granted.length
+            self.drafted[name] = granted.draft
             self.planned.add(name)
 
     @precondition(lambda self: self.planned)
@@ -88,15 +98,21 @@ class CallerOfBoth(RuleBasedStateMachine):
         self.planned.clear()
 
     @precondition(lambda self: self.flights)
-    @rule(last=st.booleans())
-    def land(self, last: bool) -> None:
-        step, spans = self.flights.pop(-1 if last else 0)
-        said = {}
+    @rule(last=st.booleans(), taken=st.integers(0, 3))
+    def land(self, last: bool, taken: int = 0) -> None:
+        # Windows slide with what has landed, which only grows where steps land in order.
+        step, spans = self.flights.pop(-1 if last and self.groups == ["kv", "state"] else 0)
+        said, accepted = {}, {}
         for name, stop in spans.items():
-            if stop >= self.known[name]:
-                said[name] = tuple(range(self.known[name], stop + 1))
-                self.known[name] = stop + 1
-        self.pair.land(step, {}, said)
+            drafted = self.drafted.pop(name, 0) if name in self.lengths and self.lengths[name] == stop else 0
+            accepted[name] = min(taken, drafted)
+            reached = stop + accepted[name]
+            if name in self.lengths:
+                self.lengths[name] = max(self.lengths[name], reached)
+            if reached >= self.known[name]:
+                said[name] = tuple(range(self.known[name], reached + 1))
+                self.known[name] = reached + 1
+        self.pair.land(step, {name: count for name, count in accepted.items() if count}, said)
 
     @rule(data=st.data(), verb=st.sampled_from(("publish", "freeze")))
     def settle(self, data: st.DataObject, verb: str) -> None:
@@ -116,11 +132,12 @@ class CallerOfBoth(RuleBasedStateMachine):
         else:
             self.pair.close(name, keep)
         del self.lengths[name]
+        self.drafted.pop(name, None)
         self.planned.discard(name)
 
-    @rule(group=st.sampled_from(("kv", "state")), cells=st.integers(1, 4))
-    def evict(self, group: str, cells: int) -> None:
-        self.pair.evict(group, cells)
+    @rule(number=st.integers(0, 4), cells=st.integers(1, 4))
+    def evict(self, number: int, cells: int) -> None:
+        self.pair.evict(self.groups[number % len(self.groups)], cells)
 
     @rule(really=st.integers(0, 5))
     def reset(self, really: int) -> None:
@@ -130,6 +147,15 @@ class CallerOfBoth(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "cache"):
             self.cache.check()
+
+
+class CallerOfBoth(Caller):
+    """Of caches with full KV and states."""
+
+    @initialize(page=st.sampled_from((4, 2, 1)), chunk=st.sampled_from((4, 8)), pages=st.integers(4, 24),
+                slots=st.integers(1, 6))
+    def build(self, page: int, chunk: int, pages: int, slots: int) -> None:
+        self.begin(Configuration(page, chunk, {"kv": pages, "state": slots}, 3))
 
 
 SHORT = settings(
@@ -145,6 +171,34 @@ def test_no_order_of_calls_parts_them() -> None:
 @pytest.mark.soak
 def test_no_order_of_calls_parts_them_in_many_tries() -> None:
     run_state_machine_as_test(CallerOfBoth, settings=settings(SHORT, max_examples=5_000, stateful_step_count=100))
+
+
+class CallerOfAllKinds(Caller):
+    """Of caches with windows, compressed groups and drafts; what they believe is verified at each call."""
+
+    @initialize(profile=st.sampled_from(("paged-window", "hybrid-window", "hybrid-compressed")),
+                window=st.sampled_from((1, 2, 3, 5, 6, 9, 12)), pages=st.integers(8, 24), slots=st.integers(2, 8))
+    def build_groups(self, profile: str, window: int, pages: int, slots: int) -> None:
+        first = FIRST[profile]
+        groups = tuple(replace(one, window=window) if one.window else one for one in first.groups)
+        pools = dict.fromkeys(first.pools, pages) | {"window": pages // 2 + 7, "state": slots}
+        self.begin(replace(first, groups=groups, pools=pools, max_live=3))
+
+    @invariant()
+    def books_agree(self) -> None:
+        if hasattr(self, "cache"):
+            self.cache.check()
+
+
+def test_no_order_of_calls_parts_them_for_any_groups() -> None:
+    run_state_machine_as_test(CallerOfAllKinds, settings=SHORT)
+
+
+@pytest.mark.soak
+def test_no_order_of_calls_parts_them_for_any_groups_in_many_tries() -> None:
+    run_state_machine_as_test(
+        CallerOfAllKinds, settings=settings(SHORT, max_examples=3_000, stateful_step_count=100)
+    )
 
 
 class Sloppy(PrefixCache):
