@@ -13,7 +13,7 @@ from milepost.cli.screen import ProgressBar
 from milepost.conformance.driver import Driver
 from milepost.conformance.errors import UsageError
 from milepost.conformance.files import write_schedule
-from milepost.conformance.goal_marks_pressure import GoalObserver
+from milepost.conformance.goal_marks_kinds import GoalObserver
 from milepost.reference.cache import make
 from milepost.spec.schedule import Schedule
 
@@ -90,8 +90,9 @@ def _write(goal: Goal, orders: list[Order], sizes: Sizes, count: int, folder: Pa
         write_schedule(file, schedule)
         seen = f"reached by operation {at}" if at else "NOT REACHED on the reference"
         header = schedule.header
+        pools = ",".join(f"{pool}={cells}" for pool, cells in header.pools.items())
         click.echo(f"{file}: {seen} of {len(schedule.operations)}, page {header.page_size}, chunk {header.chunk_size}, "
-                   f"kv={header.pools['kv']},state={header.pools['state']}")
+                   f"{pools}")
         reached &= bool(at)
     return reached
 

@@ -23,7 +23,10 @@ from milepost.spec.words import NULL, Cell
 
 @dataclass(slots=True)
 class Past:
-    """What no single moment shows: who wrote and who was aborted, what was published once, and when it was used."""
+    """What no single moment shows: who wrote and who was aborted, what was published once, and when it was used.
+
+    `stood` has the length at which a request's accepted drafts ended.
+    """
 
     kept: dict[str, bool] = field(default_factory=dict)
     aborted: set[str] = field(default_factory=set)
@@ -31,6 +34,7 @@ class Past:
     snapshots: set[int] = field(default_factory=set)
     pages: set[int] = field(default_factory=set)
     used: dict[Cell, int] = field(default_factory=dict)
+    stood: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,9 @@ class GoalObserver:
             past.aborted.add(claim.request)
         if isinstance(scene.operation, Launch):
             past.writers.update({cell: one for cell, (one, _, _) in scene.after.state.flights[-1].writes.items()})
+        if isinstance(scene.operation, Land):
+            past.stood |= {request: scene.after.state.claims[request].length for request, taken in
+                           scene.operation.accepted.items() if taken and request in scene.after.state.claims}
         used = [*scene.donated()]
         if isinstance(scene.operation, Open) and (opened := scene.after.state.claims.get(scene.operation.request)):
             used.append((scene.after.slots, scene.after.slots_of(opened).source))

@@ -27,6 +27,7 @@ class Sight:
     paged: Group
     recurrent: Group
     grid: int
+    window: Group | None = None
 
     @property
     def pages(self) -> str:
@@ -57,11 +58,18 @@ class Sight:
         }
 
     def published_pages(self) -> dict[int, Cell]:
-        """Return the whole published pages by the digest of the prefix that they end."""
+        """Return the whole published pages of the full group by the digest of the prefix that they end."""
+        return self._published(self.pages)
+
+    def window_pages(self) -> dict[int, Cell]:
+        """Return those of the window."""
+        return self._published(self.window.pool) if self.window else {}
+
+    def _published(self, pool: str) -> dict[int, Cell]:
         return {
             content[-1]: cell
             for cell, holding in self.inventory.items()
-            if cell[0] == self.pages and holding.state == "shared"
+            if cell[0] == pool and holding.state == "shared"
             and isinstance(content := self.state.contents.get(cell), tuple) and content[-1] is not None
         }
 
@@ -117,7 +125,8 @@ class Sight:
 
 
 def look(state: State, inventory: Inventory, capabilities: Capabilities) -> Sight:
-    """Return what is seen of a cache with one full and one recurrent group."""
-    paged = next(group for group in capabilities.groups if group.kind is GroupKind.FULL)
-    recurrent = next(group for group in capabilities.groups if group.kind is GroupKind.RECURRENT)
-    return Sight(state, inventory, paged, recurrent, capabilities.hit_alignment)
+    """Return what is seen of a cache with one full group, and a recurrent one and a window where it has them."""
+    first = {group.kind: group for group in reversed(capabilities.groups)}
+    recurrent = first.get(GroupKind.RECURRENT, Group("", GroupKind.RECURRENT, ""))
+    return Sight(state, inventory, first[GroupKind.FULL], recurrent, capabilities.hit_alignment,
+                 first.get(GroupKind.WINDOW))

@@ -83,6 +83,9 @@ class Number:
     def __rsub__(self, other: object) -> Number:
         return self._made(bare(other) - self.term)
 
+    def __rfloordiv__(self, other: object) -> Number:
+        return self._made(bare(other) / self.term)
+
     def __rmod__(self, other: object) -> Number:
         return self._made(bare(other) % self.term)
 

@@ -195,7 +195,7 @@ def paths(base: Background, world: World) -> dict[str, Term]:
 
 
 def landed(base: Background, world: World) -> dict[str, Term]:
-    """No step in flight may touch a free cell, and none may write a page that is or was published.
+    """No step in flight may touch a free cell, and none may write a published page.
 
     A tombstone may be computed again where it is, and may go before that has landed; it is not free before.
     """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
 
-from milepost.proofs.schedules import GOALS, Goal
+from milepost.proofs.schedules import GOALS, Goal, numbers_of_kinds, writing_of_kinds
+from milepost.proofs.schedules.kinds import KindScope
 from milepost.proofs.schedules.lengths import Sizes, find_numbers
 from milepost.proofs.schedules.scene import Scope
 from milepost.proofs.schedules.search import Order, Search
@@ -46,7 +47,12 @@ def find_goal(name: str) -> Goal:
 
 def search(goals: Iterable[Goal], slots: int, progress: Progress | None = None) -> Orders:
     """Return shortest orders to each goal that is within reach; `progress` gets each depth and its scenes."""
-    one = Search(Scope(REQUESTS, slots), goals)
+    chosen = list(goals)
+    scopes = {goal.scope for goal in chosen}
+    if len(scopes) > 1:
+        return {name: orders for scope in scopes for name, orders in search(
+            [goal for goal in chosen if goal.scope == scope], slots, progress).items()}
+    one = Search(next(iter(scopes), None) or Scope(REQUESTS, slots), chosen)
     while one.wanted and one.frontier and one.depth < DEEPEST and len(one.parents) < MOST_SCENES:
         one.deepen()
         if progress is not None:
@@ -74,11 +80,19 @@ def schedules_of(goal: Goal, orders: list[Order], sizes: Sizes, count: int = 1) 
     if not orders:
         raise OutOfReach(f"{DEEPEST} operations of {REQUESTS} requests at a time do not reach {goal.name} with so many "
                          f"slots; with {goal.slots} they do")
-    real = (write(order, numbers) for order in orders for numbers in find_numbers(order, sizes))
+    real = (schedule for order in orders for schedule in real_schedules(order, sizes))
     schedules = [_numbered(schedule, number) for number, schedule in enumerate(islice(real, count), 1)]
     if not schedules:
         raise OutOfReach(f"no lengths of prompts reach {goal.name} with {_asked(sizes)}")
     return schedules
+
+
+def real_schedules(order: Order, sizes: Sizes) -> Iterator[Schedule]:
+    """Yield schedules of one order, with other numbers each."""
+    if isinstance(order.scope, KindScope):
+        yield from (writing_of_kinds.write(order, numbers) for numbers in numbers_of_kinds.find_numbers(order, sizes))
+    else:
+        yield from (write(order, numbers) for numbers in find_numbers(order, sizes))
 
 
 def _numbered(schedule: Schedule, number: int) -> Schedule:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
 
-from milepost.proofs.schedules.moves import Move
-from milepost.proofs.schedules.scene import NODES, Scene, Value
+from milepost.proofs.schedules.move import Move
+from milepost.proofs.schedules.scene import NODES, Scene, Scope, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Goal:
     """A name, its meaning, and where a move reaches it.
 
     `full` where every page is to be taken at that moment, `slots` the fewest with which it is reached in a few moves.
+    `scope` where it is searched in another one than requests over so many slots.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Goal:
     reached: Callable[[Passage], Value]
     full: bool = False
     slots: int = 3
+    scope: Scope | None = None
 
 
 GOALS: dict[str, Goal] = {}

@@ -7,8 +7,8 @@ there are is settled with the lengths.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from milepost.proofs.schedules import kinds
+from milepost.proofs.schedules.move import Move
 from milepost.proofs.schedules.scene import NODES, OF_REQUEST, PAIRS, PROMPTS, Scene, Scope, Value
 
 STOPS: dict[str, tuple[str, ...]] = {"1": ("1",), "2": ("1", "2"), "end": ("1", "2", "end")}
@@ -18,17 +18,10 @@ BETWEEN_PLANS = frozenset({"open", "plan", "close", "evict states", "evict pages
 """Moves that leave a planned step planned; before any other a driver launches it, even if all plans are dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One operation: of which request, and with which prompt, stop or other word, where it has one."""
-
-    verb: str
-    request: int = 0
-    word: str = ""
-
-
 def moves_of(scope: Scope) -> list[Move]:
     """Return every move of a scope."""
+    if isinstance(scope, kinds.KindScope):
+        return kinds.moves_of(scope)
     found = [Move(verb) for verb in ("land", "launch", "evict states", "evict pages", "reset")]
     for one in range(scope.requests):
         found += [Move("open", one, prompt) for prompt in PROMPTS]
@@ -40,6 +33,8 @@ def moves_of(scope: Scope) -> list[Move]:
 
 def carry_out(before: Scene, move: Move) -> tuple[Value, Scene]:
     """Return where a move is possible, and the scene after it."""
+    if isinstance(before.scope, kinds.KindScope):
+        return kinds.carry_out(before, move)
     scene = before.copy()
     allowed = MOVES[move.verb](scene, move)
     if move.verb not in BETWEEN_PLANS:

@@ -56,9 +56,13 @@ class Scope:
         """Return the facts that belong to no request."""
         return [*OF_CACHE, *(f"{node}.{fact}" for node in NODES for fact in OF_NODE)]
 
+    def of_request(self) -> tuple[str, ...]:
+        """Return the facts of one request."""
+        return OF_REQUEST
+
     def facts(self) -> list[str]:
         """Return all facts, those of each request together."""
-        return [*self.shared_facts(), *(f"{one}.{fact}" for one in range(self.requests) for fact in OF_REQUEST)]
+        return [*self.shared_facts(), *(f"{one}.{fact}" for one in range(self.requests) for fact in self.of_request())]
 
 
 @dataclass(slots=True)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import compress, islice
 
 from milepost.proofs.schedules.goals import Goal, Passage
-from milepost.proofs.schedules.moves import Move, carry_out, moves_of
-from milepost.proofs.schedules.scene import OF_REQUEST, Scene, Scope
+from milepost.proofs.schedules.move import Move
+from milepost.proofs.schedules.moves import carry_out, moves_of
+from milepost.proofs.schedules.scene import Scene, Scope
 
 Row = str
 """A canonical scene: a character for each fact, shared ones first, then those of requests, sorted."""
 
-BLOCK = len(OF_REQUEST)
 MOST_ORDERS = 16
 """Orders that are kept for one goal, all of the least length: what one cannot do with given sizes another may."""
 
@@ -55,8 +55,9 @@ def pack(scope: Scope, scene: Scene, count: int) -> Iterator[Row]:
 
 def canonical(scope: Scope, row: Row) -> Row:
     """Return a row with its requests sorted, those that are there first."""
-    shared = len(row) - scope.requests * BLOCK
-    blocks = [row[start : start + BLOCK] for start in range(shared, len(row), BLOCK)]
+    block = len(scope.of_request())
+    shared = len(row) - scope.requests * block
+    blocks = [row[start : start + block] for start in range(shared, len(row), block)]
     return row[:shared] + "".join(sorted(blocks, reverse=True))
 
 

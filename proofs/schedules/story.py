@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from milepost.proofs.schedules.moves import Move, carry_out
+from milepost.proofs.schedules.move import Move
+from milepost.proofs.schedules.moves import carry_out
 from milepost.proofs.schedules.scene import PROMPTS, Scene, Scope
-from milepost.proofs.schedules.search import BLOCK, Order, canonical, pack, start_row, unpack
+from milepost.proofs.schedules.search import Order, canonical, pack, start_row, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,9 @@ def _moment(scope: Scope, scene: Scene, names: list[str]) -> Moment:
 
 def _sort(scope: Scope, row: str, names: list[str]) -> tuple[str, list[str]]:
     """Return the canonical row, and the names in the order of its requests."""
-    shared = len(row) - scope.requests * BLOCK
-    blocks = [row[start : start + BLOCK] for start in range(shared, len(row), BLOCK)]
+    block = len(scope.of_request())
+    shared = len(row) - scope.requests * block
+    blocks = [row[start : start + block] for start in range(shared, len(row), block)]
     order = sorted(range(scope.requests), key=lambda one: blocks[one], reverse=True)
     return canonical(scope, row), [names[one] for one in order]
 

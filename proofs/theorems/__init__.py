@@ -15,7 +15,7 @@ NAMES = (
     "preemption_returns_everything", "steps_follow_the_table",
     "rows_exclude_each_other", "rows_allow_what_the_lifecycle_needs",
     "resume_is_sound", "resume_asks_for_no_more", "the_hit_is_the_deepest", "shrinking_ends_at_the_deepest",
-    "whole_pages_hold_what_is_needed", "the_trailing_window_suffices", "any_number_of_grids_has_a_common_one",
+    "whole_pages_hold_what_is_needed", "the_trailing_window_suffices", "all_grids_have_a_common_one",
     "boundaries_are_the_common_multiples", "flooring_gives_the_greatest_below", "unaligned_ends_are_not_donated",
     "off_grid_resumes_stay_off", "a_longer_state_is_refused",
 )

@@ -15,7 +15,7 @@ from milepost.proofs.prover import Argument, Obligation
 from milepost.proofs.resuming import groups
 from milepost.proofs.scope import Scope, Term
 from milepost.proofs.tables import Tables
-from milepost.proofs.theorems.whole_pages_hold_what_is_needed import column_of, not_negative
+from milepost.proofs.theorems.whole_pages_hold_what_is_needed import column_of, first_column_of, not_negative
 from milepost.spec.resume import first_needed
 from milepost.spec.words import GroupKind
 
@@ -26,7 +26,7 @@ def obligations(tables: Tables, scope: Scope) -> Iterable[Obligation]:
     page, n, landed, q, i = z3.Ints("page n landed q i")
     group = z3.Const("group", known.sort)
     window = known.window(group)
-    kept = interpret(_first, landed, window) / page
+    kept = interpret(first_column_of, page, landed, window)
     ranges = (*known.axioms(), known.is_of(group, GroupKind.WINDOW), page >= 1, n >= 0, landed >= n, q >= landed)
     reading = Argument(*ranges, known.reads(group, q, i))
     at_least = reading.shows("it reads nothing before the first that is needed", i >= interpret(_first, landed, window))
@@ -39,7 +39,8 @@ def obligations(tables: Tables, scope: Scope) -> Iterable[Obligation]:
     later = Argument(*ranges)
     earlier = interpret(_first, n, window)
     grown = later.shows("the first that is needed only moves on", earlier <= interpret(_first, landed, window))
-    later.shows("what was not leased at the resume is not needed later", earlier / page <= kept, grown, *_in_order(
+    at_resume = interpret(first_column_of, page, n, window)
+    later.shows("what was not leased at the resume is not needed later", at_resume <= kept, grown, *_in_order(
         later, page, earlier, interpret(_first, landed, window)))
     return reading.obligations + gone.obligations + later.obligations
 

@@ -1,8 +1,8 @@
 """The pages from that of the first needed entry to the end hold all that a resume needs, and none of them is in vain.
 
 For every window, page size and length, so for windows below, at and above the page size that are no multiple of it. A
-window needs at most one page more than its last W - 1 tokens fill, and at the end of a page not even that. Where a
-compressed group's page is a multiple of its ratio, every page end is a length at which the group can end.
+window needs at most one page more than its last W - 1 tokens fill, `most_columns`, and at the end of a page not even
+that. Where a compressed group's page is a multiple of its ratio, every page end is a length at which it can end.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,9 @@ from milepost.proofs.interpreter import interpret
 from milepost.proofs.prover import Argument, Obligation
 from milepost.proofs.scope import Scope, Term
 from milepost.proofs.tables import Tables
+from milepost.spec.capabilities import Group
 from milepost.spec.geometry import columns_for
+from milepost.spec.layout import first_column, most_columns
 from milepost.spec.resume import aligned, first_needed
 from milepost.spec.words import GroupKind
 
@@ -82,7 +84,11 @@ def how_many() -> list[Obligation]:
              not_negative(argument, page, count - first / page - least - 1)]
     order = argument.shows("factors of counts", page * (count - first / page - least - 1) == (
         page * count - page * (first / page) - page * least - page), alone=True)
-    argument.shows("at most one more than W - 1 tokens fill", count - first / page <= least + 1, *known, order)
+    held = count - interpret(first_column_of, page, n, window)
+    one_more = argument.shows("at most one more than W - 1 tokens fill", held <= least + 1, *known, order)
+    column = argument.shows("no column is below 0", interpret(first_column_of, page, n, window) >= 0, known[0])
+    argument.shows("a request that fits has room for them", held <= interpret(_most_columns, page, n, window),
+                   one_more, column)
     ended = Argument(page >= 1, window >= 1, n >= window - 1, n == page * whole)
     known = [column_of(ended, page, first, "the first entry"), columns_of(ended, page, n, "the length"),
              columns_of(ended, page, window - 1, "the window"),
@@ -118,6 +124,19 @@ def _remainder(argument: Argument, ratio: Term, n: Term, quotient: Term) -> Term
 
 def _of_window(n: int, window: int) -> int:
     return first_needed(GroupKind.WINDOW, n, window)
+
+
+def _window(page: int, window: int) -> Group:
+    return Group("window", GroupKind.WINDOW, "window", page_size=page, window=window)
+
+
+def first_column_of(page: int, n: int, window: int) -> int:
+    """Return the first column that a window needs to go on at n."""
+    return first_column(_window(page, window), n)
+
+
+def _most_columns(page: int, n: int, window: int) -> int:
+    return most_columns(_window(page, window), n)
 
 
 def _of_compressed(n: int, ratio: int) -> bool:

@@ -107,6 +107,11 @@ EDITS: dict[str, Edit] = {
         "live_start = max(start, window_start)", "live_start = start",
         ("window-gap", "crash"), _WITH_WINDOW,
     ),
+    "window_branch_point_cuts_the_key_of_a_state": Edit(  # as it was before sgl-project/sglang/pull/37584
+        _WINDOW, "prepare_for_caching_req",
+        "if self.cache.is_mamba_enabled:", "if False:",
+        ("over-advanced", "crash"), _WITH_WINDOW,
+    ),
     "recovered_window_not_mapped": Edit(
         _WINDOW, "_set_swa",
         "allocator.set_full_to_swa_mapping(kept_full, swa_value)", "pass",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ WANTED = ("hits", "deep-hits", "restores", "re-granted-cells", "landings-after-a
           "overlapped-steps", "preemptions", "drains-compared")
 """What a short campaign must have reached, besides what its profile asks for."""
 
+DRAFTED = ("drafts-rejected", "drafts-accepted-in-part", "drafts-accepted", "boundaries-inside-drafts")
+
 
 def in_peer(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run vLLM's interpreter in this folder, where the edits are a module."""
@@ -53,7 +56,8 @@ def test_a_short_campaign_finds_nothing_but_what_is_known_and_has_its_evidence(n
     assert report["faults"] == [], run.stdout
     assert report["result"] == "conformant", report["reasons"]
     reached = {mark["name"]: mark["count"] for mark in report["marks"]}
-    assert [mark for mark in WANTED if not reached.get(mark)] == []
+    drafts = any(one.drafts for one in vllm.TARGETS[name])
+    assert [mark for mark in WANTED + DRAFTED * drafts if not reached.get(mark)] == []
     assert {one["result"] for one in report["promises"]} == {"kept"}
     header = report["header"]
     assert (header["engine"], header["version"]) == ("vLLM", vllm_loader.VERSION)
@@ -66,8 +70,38 @@ def test_the_adapter_does_step_for_step_what_the_engine_s_own_schedule_does() ->
     run = in_peer("vllm_schedule.py", "3")
     assert run.returncode == 0, run.stderr
     compared = json.loads(run.stdout)
-    floors = {"steps": 3000, "hits": 300, "preempted": 50, "resumed": 10, "copies": 200}
+    floors = {
+        "steps": 3000, "hits": 300, "preempted": 50, "resumed": 10, "copies": 200, "drafts": 1000, "accepted": 500,
+    }
     assert {what: compared[what] for what in floors if compared[what] < floors[what]} == {}
+
+
+@needs_peer
+def test_with_drafts_in_flight_the_engine_s_own_schedule_reads_nothing_wrong_but_what_is_known() -> None:
+    run = in_peer("vllm_in_flight.py", "1", "repaired")
+    assert run.returncode == 0, run.stderr
+    met = json.loads(run.stdout)
+    assert [what for what in met if what.startswith("wrong")] == []
+    floors = {"steps": 700, "planned behind drafts": 400, "accepted": 800, "copied behind": 150, "preempted": 20}
+    assert {what: met[what] for what in floors if met[what] < floors[what]} == {}
+
+
+@needs_peer
+def test_with_drafts_in_flight_a_wrong_state_is_seen() -> None:
+    run = in_peer("vllm_in_flight.py", "6", "vllm:full+state+draft")
+    assert "starts at 1 from a state of what is not its own" in run.stdout, run.stderr
+
+
+@needs_peer
+def test_the_stand_in_for_triton_does_what_triton_s_interpreter_does(tmp_path: Path) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed: nothing to compare with")
+    kernels = Path(str(PEER)).parents[1] / "engine" / "vllm" / "v1" / "worker" / "mamba_utils.py"
+    command = [sys.executable, str(HERE / "vllm_kernels_twice.py"), str(kernels), "40", str(tmp_path)]
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment)
+    assert run.returncode == 0, run.stderr
+    met = json.loads(run.stdout)
+    assert met["same"] == 40 and met["copied"] > 10
 
 
 @needs_peer
@@ -88,10 +122,11 @@ def test_every_configuration_is_shipped_and_found_again_by_its_sizes() -> None:
 
 def test_every_kind_of_setting_is_met_and_budgets_cut_inside_a_block() -> None:
     met = [one for settings in vllm.TARGETS.values() for one in settings]
-    for what in ("unit", "checkpoint", "window_block", "retention"):
+    for what in ("unit", "checkpoint", "window_block", "drafts", "retention"):
         values = {bool(getattr(one, what)) if what != "retention" else one.retention for one in met}
         assert values == ({0, None} if what == "retention" else {True, False})
     assert {one.states for one in met} == {1, 2}
+    assert {one.drafter for one in met if one.drafts} == set(vllm_engine.DRAFTERS)
     assert any(one.budget < one.state_block for one in met)
 
 

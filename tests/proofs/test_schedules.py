@@ -8,7 +8,7 @@ import pytest
 from milepost.cli.goals import replay
 from milepost.conformance.corpus import load_corpus
 from milepost.conformance.driver import Driver
-from milepost.conformance.goal_marks_pressure import GOAL_MARKS
+from milepost.conformance.goal_marks_kinds import GOAL_MARKS
 from milepost.proofs.schedules import GOALS, Goal
 from milepost.proofs.schedules.bounded import confirm
 from milepost.proofs.schedules.finding import REQUESTS, Orders, OutOfReach, schedules_of, search, search_each
@@ -137,10 +137,16 @@ def test_the_solver_confirms_how_short_an_order_can_be() -> None:
     assert confirm(goal, Scope(2, 3), 5).sooner is True
 
 
+@pytest.mark.parametrize("name", [name for name, goal in GOALS.items() if goal.scope])
+def test_the_solver_confirms_how_short_an_order_of_windows_or_drafts_can_be(name: str) -> None:
+    goal = GOALS[name]
+    assert goal.scope and confirm(goal, goal.scope, least(CORPUS[name])).confirmed
+
+
 @pytest.mark.soak
 def test_the_solver_confirms_every_depth() -> None:
     for name, goal in GOALS.items():
-        assert confirm(goal, Scope(REQUESTS, goal.slots), least(CORPUS[name])).confirmed, name
+        assert confirm(goal, goal.scope or Scope(REQUESTS, goal.slots), least(CORPUS[name])).confirmed, name
 
 
 @pytest.mark.soak

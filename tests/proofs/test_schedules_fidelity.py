@@ -8,7 +8,8 @@ import pytest
 from milepost.conformance.driver import Driver
 from milepost.proofs.schedules.goals import Goal
 from milepost.proofs.schedules.lengths import Numbers, Sizes, find_numbers
-from milepost.proofs.schedules.moves import Move, carry_out, moves_of
+from milepost.proofs.schedules.move import Move
+from milepost.proofs.schedules.moves import carry_out, moves_of
 from milepost.proofs.schedules.scene import NODES, Scope
 from milepost.proofs.schedules.search import Order, canonical, pack, start_row, unpack
 from milepost.proofs.schedules.story import Moment, path, prompts, tell

@@ -306,7 +306,9 @@ CASES = {
     "  control: the prompt is a token shorter": lambda core: first_decode_step_on_a_boundary(core, prompt=254),
     "  control: it stops a token earlier": lambda core: first_decode_step_on_a_boundary(core, stop_at=510),
     "first decode step on a boundary, window 128": lambda core: first_decode_step_on_a_boundary(core, window=128),
-    "  control: with a window, a token shorter": lambda core: first_decode_step_on_a_boundary(core, 254, window=128),
+    "  control: a long answer leaves its window": lambda core: first_decode_step_on_a_boundary(
+        core, 254, 1500, window=128
+    ),
     "boundary in a mixed step": boundary_in_a_mixed_step,
     "  control: the short prompt comes elsewhere": lambda core: boundary_in_a_mixed_step(core, rides_at=700),
     "chunk cut inside a page, page 16": chunk_cut_inside_a_page,
