@@ -93,12 +93,11 @@ class EventWriter:
         self._stored(RECURRENT, [block], block.parent, self.page_size, endpoint=endpoint)
 
     def _store_side(self, one: SideStored) -> None:
-        block, size = self.pages[one.page], self.page_sizes[one.group]
-        if size != self.page_size:
-            made = block_hash(block.hash, b"%d" % one.length, one.group)
-            block = Block(made, None, b"", block.namespace)
-        self.hashes[one.group, one.cell] = block.hash
-        self._stored(one.group, [block], block.parent, size)
+        """Tell of a page that comes and goes by itself: it has no tokens and no parent of its own."""
+        page, size = self.pages[one.page], self.page_sizes[one.group]
+        made = page.hash if size == self.page_size else block_hash(page.hash, b"%d" % one.length, one.group)
+        self.hashes[one.group, one.cell] = made
+        self._stored(one.group, [Block(made, None, b"", page.namespace)], None, size)
 
     def _stored(self, key: str, blocks: list[Block], parent: int | None, size: int, **more: Any) -> None:
         numbers = array("i")

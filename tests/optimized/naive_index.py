@@ -268,6 +268,7 @@ class NaiveIndex:
 
     def inventory(self) -> dict[tuple[str, Hashable], Holding]:
         live = [entry for entries in self.entries.values() for entry in entries.values()]
+        listed: dict[tuple[str, Hashable], Holding]
         listed = {(one.kind, one.cell): Holding(len(one.key[1]) // 4, one.leases) for one in live}
         for (kind, cell), one in self.forgotten.items():
             listed[kind, cell] = Holding(len(one.key[1]) // 4, one.leases, True)

@@ -270,6 +270,25 @@ def test_a_state_that_is_filed_where_it_does_not_end_is_seen_in_the_events(
     assert "has read 11 tokens, and its block ends after 8" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("profile", ["hybrid-window", "hybrid-compressed"])
+def test_events_of_all_kinds_of_groups_tell_what_is_held_and_contradict_nothing(profile: str, tmp_path: Path) -> None:
+    told: Counter[str] = Counter()
+    source = SeededSource(3, 40, (), lambda sizes: cache_of(sizes).capabilities, profile)
+    for number in range(20):
+        schedule = source.schedule(number)
+        cache = cache_of(schedule.header.configuration, listens=True)
+        assert not Driver(cache).run(schedule).failed
+        events = cache.take_events()
+        told.update(event["kv_cache_spec_kind"] for event in events if event["type"] == "BlockStored")
+        if events:
+            assert not check_events(write(tmp_path / "events.jsonl", events)).fault
+        keys = [FULL.value, *(group.name for group in cache.layout.sides), RECURRENT.value]
+        held = Counter(keys.index(key) for (key, _), one in cache.index.inventory().items() if not one.forgotten)
+        assert stored_after(events) == held
+    assert min(told[kind] for kind in ("full_attention", "sliding_window", "mamba")) > 5
+    assert bool(told["compressed"]) == (profile == "hybrid-compressed")
+
+
 def test_a_person_reads_what_the_events_prove(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = cache_of(listens=True)
     whole(cache, "r1", "a" * 20)
