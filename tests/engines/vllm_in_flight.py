@@ -15,8 +15,6 @@ from collections import Counter
 from importlib import import_module
 from typing import Any
 
-from vllm_edits import PADDING, Edit, edited
-
 from milepost.conformance.adapters.vllm import TARGETS
 from milepost.conformance.adapters.vllm_engine import Settings, build_scheduler, make_request
 from milepost.conformance.adapters.vllm_loader import load
@@ -225,10 +223,11 @@ def main() -> None:
     """Run every target that speculates, or the one that is named, on so many seeds; `repaired` ends finding 4."""
     seeds, names = int(sys.argv[1]), [one for one in sys.argv[2:] if one != "repaired"] or list(TARGETS)
     repaired = "repaired" in sys.argv
+    edits: Any = import_module("vllm_edits")  # the folder of this script is where Python looks first
     load()
-    import_module(PADDING.owner.partition(":")[0])
+    import_module(edits.PADDING.owner.partition(":")[0])
     met: Counter[str] = Counter()
-    with edited(Edit("", (), (PADDING,) if repaired else ())):
+    with edits.edited(edits.Edit("", (), (edits.PADDING,) if repaired else ())):
         for settings in [one for name in names for one in TARGETS[name] if one.drafts]:
             for seed in range(seeds):
                 run = Run(settings, seed)
