@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
@@ -10,14 +11,16 @@ from milepost.cli.comparison import Difference
 from milepost.cli.lockstep import Lockstep, lockstep
 from milepost.cli.lockstep import make as make_shipped
 from milepost.conformance.corpus import load_corpus
+from milepost.conformance.generation import SeededSource
 from milepost.optimized.cache import PrefixCache, make
 from milepost.reference.cache import ReferenceCache
 from milepost.reference.cache import make as make_reference
 from milepost.reference.liberties import LIBERTIES
-from milepost.spec.capabilities import Configuration
+from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.policies import SupersededFirst
+from milepost.spec.words import GroupKind
 
-from .lockstep_runs import compare, generated
+from .lockstep_runs import LENGTH, compare, generated
 
 IN_CI = 100_000
 SEEDS = (11, 12, 13, 14)
@@ -78,6 +81,29 @@ def test_the_corpus_without_a_difference() -> None:
     compared = compare(make_shipped, iter(schedules), 1 << 30)
     assert compared.told == ""
     assert compared.schedules == len(schedules) > 100
+
+
+def test_ratios_of_4_and_128_in_pages_of_128_without_a_difference() -> None:
+    pages = ("fine", GroupKind.COMPRESSED, 4), ("coarse", GroupKind.COMPRESSED, 128), ("window", GroupKind.WINDOW, 1)
+    sides = [
+        Group(name, kind, name, page_size=128, ratio=ratio, window=128 if kind is GroupKind.WINDOW else 0)
+        for name, kind, ratio in pages
+    ]
+    groups = Group("kv", GroupKind.FULL, "kv", page_size=128), *sides, Group("state", GroupKind.RECURRENT, "state")
+    sizes = Configuration(
+        128, 128, {"kv": 10, "fine": 10, "coarse": 10, "window": 6, "state": 5}, 4, ord("!"), groups, speculates=2
+    )
+    built: list[PrefixCache] = []
+
+    def make_noted(configuration: Configuration) -> PrefixCache:
+        built.append(make(configuration))
+        return built[-1]
+
+    pair = lockstep(make_noted)
+    source = SeededSource(5, LENGTH, (sizes,), lambda configuration: pair(configuration).capabilities)
+    compared = compare(pair, map(source.schedule, count()), 1_500)
+    assert compared.told == ""
+    assert sum(cache.counts.hit_tokens > 0 for cache in built) > 5
 
 
 class Superseding(ReferenceCache):
