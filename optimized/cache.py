@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from milepost.optimized.auditing import Audit, Moment, StrayWrite
@@ -24,9 +25,9 @@ from milepost.optimized.memory import Memory, Payloads, Shapes
 from milepost.optimized.pools import FROZEN, CellPool
 from milepost.optimized.requests import Columns, Flight, FrozenSlot, Plan, Request
 from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Landing, Launched, Phase, Refused, ResetDone
-from milepost.spec.capabilities import Capabilities, Configuration
+from milepost.spec.capabilities import Capabilities, Configuration, complaints
 from milepost.spec.geometry import lies_on
-from milepost.spec.layout import make_layout
+from milepost.spec.layout import Layout, make_layout
 from milepost.spec.payload import Content
 from milepost.spec.policies import EvictionPolicy, FreezePolicy
 from milepost.spec.seam import Holding
@@ -55,10 +56,7 @@ class PrefixCache(CellKeeper):
         warns: bool = True,
         audit: Callable[[StrayWrite], None] | None = None,
     ) -> None:
-        layout = make_layout(configuration)
-        for group in (layout.full, *layout.sides):
-            if layout.recurrent and group.pool == layout.recurrent.pool:
-                raise BadInput(f"group '{group.name}' shares pool '{group.pool}' with states, which are no pages")
+        layout = possible_layout(configuration)
         sizes = {name: configuration.pools[name] for name in dict.fromkeys(group.pool for group in layout.groups)}
         pools = {name: CellPool(name, cells) for name, cells in sizes.items()}
         grid = layout.grid(configuration.chunk_size)
@@ -362,6 +360,22 @@ class PrefixCache(CellKeeper):
         if self._payloads is None:
             self._payloads = Payloads(self.memory)
         return self._payloads
+
+
+def possible_layout(configuration: Configuration) -> Layout:
+    """Return the groups that a configuration asks for; BadInput where they are none that this cache can have."""
+    try:
+        layout = make_layout(configuration)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    for group in (layout.full, *layout.sides):
+        if layout.recurrent and group.pool == layout.recurrent.pool:
+            raise BadInput(f"group '{group.name}' shares pool '{group.pool}' with states, which are no pages")
+    declared = declare(configuration, layout, layout.grid(configuration.chunk_size))
+    found = complaints(replace(declared, cells_per_request={}))  # a pool too small for a step refuses what it can't do
+    if found or configuration.speculates < 0:
+        raise BadInput(found[0] if found else f"speculates starts at 0, not {configuration.speculates}")
+    return layout
 
 
 def make(configuration: Configuration) -> PrefixCache:

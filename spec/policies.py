@@ -29,7 +29,11 @@ class EvictionPolicy(Protocol):
     """
 
     def page_rank(self, snapshot_at_end: bool) -> int:
-        """Return the rank of a page that nobody reads and nothing published continues."""
+        """Return the rank of a page that nobody reads and nothing published continues.
+
+        Pages of windows and compressed groups have the rank of one at whose end a snapshot stands: each pool is under
+        a pressure of its own, and where groups share one, KV that nothing can resume from goes before them.
+        """
 
     def snapshot_rank(self, superseded: bool) -> int:
         """Return the rank of a snapshot that nobody reads; `superseded` where a deeper one is on a path through it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from milepost.optimized.errors import BadInput, BadPolicy, UnknownRequest
 from milepost.optimized.memory import Memory, Payloads, Shapes
 from milepost.optimized.pools import CellPool, PoolError
 from milepost.spec.answers import Grant, Hit, Phase, Refused
-from milepost.spec.capabilities import Configuration
+from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.layout import make_layout
+from milepost.spec.words import GroupKind
 
 PROMPT = tuple(range(20))
 LAYOUT = make_layout(Configuration(page_size=4))
@@ -226,3 +228,23 @@ def test_a_phase_of_another_pool_is_told() -> None:
 def test_payloads_need_whole_words() -> None:
     with pytest.raises(BadInput, match="in whole words of 8 bytes"):
         Payloads(Memory(Shapes(kv_dim=3), LAYOUT, {"kv": 2, "state": 2}))
+
+
+FULL, WINDOW = Group("kv", GroupKind.FULL, "kv", page_size=4), Group("w", GroupKind.WINDOW, "w", window=5)
+
+
+@pytest.mark.parametrize(("sizes", "says"), [
+    (Configuration(groups=(WINDOW,)), "there is exactly one full group"),
+    (Configuration(groups=(FULL, WINDOW)), "pool 'w' has no size"),
+    (Configuration(groups=(FULL, replace(WINDOW, pool="kv", window=0))), "'w' is a window group without a window"),
+    (Configuration(groups=(FULL, replace(WINDOW, name="full", pool="kv"))), "side groups have names of their own"),
+    (Configuration(groups=(FULL, Group("s", GroupKind.RECURRENT, "kv"))), "shares pool 'kv' with states"),
+    (Configuration(groups=(FULL, Group("c", GroupKind.COMPRESSED, "kv", page_size=4, ratio=3))),
+     "'c' has a page that is not a multiple of its ratio"),
+    (Configuration(groups=(FULL, replace(FULL, name="other"))), "there is exactly one full group"),
+    (Configuration(speculates=-1), "speculates starts at 0, not -1"),
+    (Configuration(0, 8), "'kv' has a page, ratio or layer count below 1"),
+])
+def test_groups_that_cannot_be_are_refused_when_the_cache_is_built(sizes: Configuration, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        PrefixCache(sizes, warns=False)
