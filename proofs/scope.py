@@ -82,5 +82,5 @@ class Scope:
 
 UNBOUNDED = Scope()
 
-SMALL = Scope({"Request": 2, "Slot": 3, "Page": 2, "Window": 1, "Prefix": 7, "Step": 1}, numbers=4)
+SMALL = Scope({"Request": 2, "Slot": 3, "Page": 2, "Window": 1, "Prefix": 5, "Step": 1}, numbers=4)
 """Enough for every edit of a table to show, and small enough to be solved at once."""

@@ -145,11 +145,13 @@ def _numbers(obligation: Obligation, found: Term) -> dict[str, int]:
 def possible(whole: Model, moves: Iterable[Move]) -> dict[str, bool]:
     """Tell of each step whether it can be taken in some reachable world of a small scope, and then changes it."""
     found: dict[str, bool] = {}
-    known = whole.known
+    solver = z3.Solver()
+    solver.add(*whole.known)
     for move in moves:
-        solver = z3.Solver()
-        solver.add(*known, move.allowed, changed(whole, move))
+        solver.push()
+        solver.add(move.allowed, changed(whole, move))
         found[move.label] = solver.check() == z3.sat
+        solver.pop()
     return found
 
 

@@ -176,9 +176,9 @@ _WINDOW1 = (
     _windowed(_PAGE1[0], 5, 40), _windowed(_PAGE1[0], 9, 24), _windowed(_PAGE1[1], 6, 48), _windowed(_PAGE1[1], 20, 60),
     _windowed(_PAGE1[0], 2, 20), _windowed(_PAGE1[3], 33, 200),
 )
+_CROWDED = Configuration(1, 8, {"kv": 72, "state": 20}, 4)
 _RELEASED = (
-    _windowed(_PAGE1[0], 6, 16), _windowed(_PAGE1[0], 9, 22), _windowed(_PAGE1[1], 6, 20), _windowed(_PAGE1[1], 9, 24),
-    _windowed(_PAGE1[1], 12, 28),
+    _windowed(_PAGE1[0], 6, 16), _windowed(_CROWDED, 6, 30), _windowed(_CROWDED, 9, 34), _windowed(_CROWDED, 12, 40),
 )
 _WINDOW16 = (
     _windowed(_PAGE16[0], 5, 8), _windowed(_PAGE16[0], 17, 12), _windowed(_PAGE16[1], 24, 10),

@@ -149,11 +149,11 @@ WINDOW_BREAKS: dict[str, Break] = {
          "if match_since_tomb >= self.sliding_window_size - 2:\n        best_value_len"),
     ),
     "decode_frees_inside_its_window": _in_window(
-        ("window-gap",), _MANAGER, "maybe_free_swa_out_of_window",
+        ("window-gap", "crash"), _MANAGER, "maybe_free_swa_out_of_window",
         ("- window - self.page_size", "- window + 2"),
     ),
     "prefill_frees_inside_its_window": _in_window(
-        ("window-gap",), _MANAGER, "free_swa_out_of_window_extend",
+        ("window-gap", "crash"), _MANAGER, "free_swa_out_of_window_extend",
         ("- window - self.page_size", "- window + 2"),
     ),
     "prefill_frees_what_it_shares": _in_window(
@@ -220,7 +220,17 @@ REPAIRS: tuple[Edit, ...] = (
     freed = page_indices[:0]
 """,
     ),)),
-    # Finding 2: a chunk leaves a cell to each request for the decode step that is launched before the chunk's commit.
+    # Finding 2: a hit locks a window, as a commit does, and not the whole node that it ends in.
+    Edit(_MANAGER, "match_req", ((
+        "        m = self.prefix_cache.match_prefix(ids)\n        return MatchResult(SWACacheHandle",
+        """        m = self.prefix_cache.match_prefix(ids)
+        keep_from = align_down(max(m.cached_len - self.sliding_window_size - _SWA_RETAIN_GAP, 0), self.page_size)
+        if keep_from > 0:
+            self.prefix_cache.match_prefix(ids[:keep_from])
+            m = self.prefix_cache.match_prefix(ids[:m.cached_len])
+        return MatchResult(SWACacheHandle""",
+    ),)),
+    # And a chunk leaves a cell to each request for the decode step that is launched before the chunk's commit.
     Edit("freetoken.scheduler.prefill:PrefillAdder", "_add_one_req", (
         (
             "swa_budget = cm.swa_available_size + self_reclaim - self.reserved_swa",

@@ -1,4 +1,4 @@
-"""The scripts in the page of findings run on the installed FreeToken and print what the page says."""
+"""The scripts in the pages of findings run on the installed FreeToken and print what the pages say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import pytest
 
 from milepost.conformance.targets import peer_python
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "findings" / "freetoken.md"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "findings"
+SCRIPTS = {"freetoken": 7, "freetoken-window": 6}
+"""How many scripts each page has, besides the one that they share."""
+
 PEER = peer_python("freetoken")
 
 RUNNER = """
@@ -49,9 +52,10 @@ def printed_by(server: str, scripts: list[str]) -> list[str]:
 
 
 @pytest.mark.skipif(PEER is None, reason="FreeToken is not installed beside the kit: run `make peers`")
-def test_every_script_prints_what_the_page_says() -> None:
-    server, scripts = blocks(PAGE.read_text())
-    assert len(scripts) == 7
+@pytest.mark.parametrize("page", SCRIPTS)
+def test_every_script_prints_what_the_page_says(page: str) -> None:
+    server, scripts = blocks((FOLDER / f"{page}.md").read_text())
+    assert len(scripts) == SCRIPTS[page]
     assert printed_by(server, [script for script, _ in scripts]) == [said.strip() for _, said in scripts]
 
 

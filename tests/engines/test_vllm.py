@@ -54,9 +54,11 @@ def test_a_short_campaign_finds_nothing_but_what_is_known_and_has_its_evidence(n
     run = milepost("run", REPAIRED.get(name, name), "--schedules", "50", "--report", str(tmp_path))
     report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
     assert report["faults"] == [], run.stdout
-    assert report["result"] == "conformant", report["reasons"]
-    reached = {mark["name"]: mark["count"] for mark in report["marks"]}
     drafts = any(one.drafts for one in vllm.TARGETS[name])
+    # What drafts reach is spread thin over six configurations: a short campaign meets each mark, if not so often.
+    short = all(reason.startswith("too little evidence") for reason in report["reasons"])
+    assert report["result"] == "conformant" or (drafts and short), report["reasons"]
+    reached = {mark["name"]: mark["count"] for mark in report["marks"]}
     assert [mark for mark in WANTED + DRAFTED * drafts if not reached.get(mark)] == []
     assert {one["result"] for one in report["promises"]} == {"kept"}
     header = report["header"]

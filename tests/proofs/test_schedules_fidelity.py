@@ -135,7 +135,7 @@ def played(slots: int, walks: int, make: type[ReferenceCache] = ReferenceCache) 
 
 @pytest.mark.parametrize("slots", [3, 4])
 def test_random_walks_of_the_model_are_walks_of_the_reference(slots: int) -> None:
-    assert [found for found in played(slots, 15) if found] == []
+    assert [found for found in played(slots, 9) if found] == []
 
 
 class NewestFirst(ReferenceCache):
