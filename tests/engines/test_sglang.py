@@ -122,6 +122,12 @@ def test_a_finding_replays(name: str) -> None:
 
 
 @needs_peer
+def test_the_first_finding_replays_beside_a_window_too() -> None:
+    schedule = str(FINDINGS / "first-decode-step-on-a-boundary.jsonl")
+    assert "FAULT over-advanced" in milepost("replay", "--target", "sglang:rust-window", schedule).stdout
+
+
+@needs_peer
 def test_the_findings_show_on_the_engines_own_scheduler_and_not_beside_them() -> None:
     shown = in_peer(str(FINDINGS / "reproduce.py")).stdout.splitlines()
     assert shown

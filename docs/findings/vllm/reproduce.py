@@ -173,6 +173,8 @@ class Engine:
 
     def _run_over_drafts(self, out: Any, spans: dict[str, tuple[int, int]], drafts: dict[str, int]) -> None:
         """Where a row with drafts is run as a prefill, only the state behind all its tokens is left."""
+        if not drafts:
+            return
         places = {name: place for place, name in enumerate(spans)}
         known = numpy.array([self.known[name] for name in spans])
         done = numpy.array([min(start, self.known[name]) for name, (start, _) in spans.items()])
