@@ -269,6 +269,17 @@ def _drafts(sizes: Sizes) -> list[Operation]:
     return [one for story in stories for one in (*story, Close(story[0].request, keep=True))]  # type: ignore[union-attr]
 
 
+def _drafts_beside(sizes: Sizes) -> list[Operation]:
+    """A request speculates in the step in which others take their first one."""
+    grid = sizes.grid
+    told = sizes.text(grid + 2 * DRAFTS)
+    return [
+        Open("drafts", told[:grid], samples=told[grid:]), sizes.opened("newcomer", 2 * grid, 1),
+        Extend("drafts", grid, DRAFTS), Extend("newcomer", 2 * grid), Launch(), Land(accepted={"drafts": DRAFTS}),
+        Extend("drafts", grid + DRAFTS + 1), Land(), Close("drafts", keep=True), Close("newcomer", keep=True),
+    ]
+
+
 def _drafts_aborted(sizes: Sizes) -> list[Operation]:
     """Requests are closed or preempted while their drafts are in flight, and others get slots before those land."""
     grid = sizes.grid
@@ -294,8 +305,8 @@ STORIES: dict[tuple[str, str], Story] = {
     ("Slot", "supersede"): _all(_steps_overlap, _side_by_side), ("Slot", "donate"): _offered_twice,
     ("Slot", "donate final"): _all(_ends, _steps_overlap, _half_a_page, _offered_twice),
     ("Slot", "return"): _all(_side_by_side, _aborted), ("Slot", "evict"): _evicted_on_purpose,
-    ("Slot", "reclaim"): _aborted, ("Slot", "speculate"): _drafts, ("Slot", "accept"): _drafts,
-    ("Slot", "reject"): _drafts_aborted, ("Page", "allocate"): _half_a_page,
+    ("Slot", "reclaim"): _aborted, ("Slot", "speculate"): _drafts, ("Slot", "accept"): _all(_drafts_beside, _drafts),
+    ("Slot", "reject"): _all(_drafts_beside, _drafts_aborted), ("Page", "allocate"): _half_a_page,
     ("Page", "publish"): _all(_read_too_early, _side_by_side, _half_a_page, _offered_twice),
     ("Page", "return"): _all(_side_by_side, _aborted), ("Page", "lease"): _hits, ("Page", "release"): _hits,
     ("Page", "evict"): _all(_evicted_on_purpose, _slid_out), ("Page", "slide out"): _slid_out,

@@ -179,15 +179,14 @@ def _speculate(base: Background, world: World, moved: World, names: Names, _: Ta
 
 def _accept(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
     """The accepted draft tokens are the request's own, a step wrote the column, the earlier live slot is returned."""
-    owner, n = world.slots.owner(names.cell), names.goal
-    conduct = [names.request == owner, z3.Not(world.started(owner)), world.slots.filled(names.cell) == 1,
-               n >= 0, base.drafted(owner, n) == base.text(owner, n)]
-    return conduct, _runs_on(moved.with_cells(moved.slots.set(names.cell, endpoint=n)), owner, names.cell)
+    request, n = names.request, names.goal
+    conduct = [z3.Not(world.started(request)), world.slots.filled(names.cell) == 1,
+               n >= 0, base.drafted(request, n) == base.text(request, n)]
+    return conduct, _runs_on(moved.with_cells(moved.slots.set(names.cell, endpoint=n)), request, names.cell)
 
 
 def _reject(base: Background, world: World, moved: World, names: Names, _: Tables) -> tuple[list[Term], World]:
-    after = moved.with_cells(moved.slots.put("names", (names.request, names.cell), z3.BoolVal(False)))
-    return [names.request == world.slots.owner(names.cell)], after
+    return [], moved.with_cells(moved.slots.put("names", (names.request, names.cell), z3.BoolVal(False)))
 
 
 def _allocate(table: str) -> Effect:

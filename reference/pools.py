@@ -149,9 +149,9 @@ class SlotCells(Cells):
         """Grant a column for the state after a draft token that would take it to `endpoint`."""
         return self.occupy("speculate", owner, endpoint)
 
-    def accept(self, index: int, accepted_length: int) -> None:
-        """Make the column of the last accepted draft token the live slot."""
-        self.move("accept", index, accepted_length=accepted_length)
+    def accept(self, index: int, owner: int, accepted_length: int) -> None:
+        """Make the column of the last accepted draft token the owner's live slot."""
+        self.move("accept", index, request=owner, accepted_length=accepted_length)
 
     def protect(self, index: int) -> None:
         """Add a reader to a snapshot."""

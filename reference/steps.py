@@ -123,10 +123,10 @@ class StepKeeper(SideStore):
         for column, slot in enumerate(drafts, start=1):
             if column == taken:
                 self.return_live(claim)
-                self.slot_cells.accept(slot, claim.landed + taken)
+                self.slot_cells.accept(slot, claim.serial, claim.landed + taken)
                 claim.live = slot
             else:
-                self.slot_cells.vacate("reject", slot)
+                self.slot_cells.vacate("reject", slot, request=claim.serial)
         claim.landed += taken
         claim.length = max(claim.length, claim.landed)
         self.trim(claim, claim.length)
@@ -235,7 +235,7 @@ class StepKeeper(SideStore):
         """Give up the draft columns of a step that will not be settled."""
         drafts, claim.drafts, claim.drafted = claim.drafts, [], 0
         for slot in drafts:
-            self.slot_cells.vacate("reject", slot)
+            self.slot_cells.vacate("reject", slot, request=claim.serial)
 
     def return_live(self, claim: Request) -> None:
         """Return the live slot, if there is one."""

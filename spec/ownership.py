@@ -130,9 +130,9 @@ SLOT_ROWS: tuple[Row, ...] = (
     Row("evict", "donated", "evicted", (Guard("leases", "==", 0),), "KV pages may stay: a tombstone"),
     Row("reclaim", "evicted", "free", (_LANDED,), "no step in flight can touch it", True),
     Row("speculate", "free", "draft", (), "one column for each draft token"),
-    Row("accept", "draft", "live", (Guard("endpoint", "==", "accepted_length"), _LANDED),
+    Row("accept", "draft", "live", (_OWNER, Guard("endpoint", "==", "accepted_length"), _LANDED),
         "live at its own length, once the step that wrote it has landed"),
-    Row("reject", "draft", "free", (_LANDED,), "a rejected column never becomes live", True),
+    Row("reject", "draft", "free", (_OWNER, _LANDED), "a rejected column never becomes live", True),
 )
 
 PAGE_ROWS: tuple[Row, ...] = (

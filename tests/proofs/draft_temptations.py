@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from milepost.reference.requests import Request
-from milepost.spec.answers import Landing, Launched
+from milepost.spec.answers import Grant, Landing, Launched, Refused
 from milepost.spec.capabilities import Configuration
 from milepost.spec.words import NULL
 
@@ -17,7 +17,7 @@ class GoesOnInAnotherColumn(Tempted):
     def settle_drafts(self, claim: Request) -> None:
         taken, drafts = claim.accepted, list(claim.drafts)
         if taken and drafts and taken < len(drafts) and self.tries(
-                self.slot_cells.accept, drafts[-1], claim.landed + taken):
+                self.slot_cells.accept, drafts[-1], claim.serial, claim.landed + taken):
             self.return_live(claim)
             claim.live = drafts[-1]
             claim.drafts, claim.accepted = drafts[:-1], 0
@@ -45,7 +45,7 @@ class AcceptsWhatItHopesFor(Tempted):
         launched = super().launch()
         for claim in drafting:
             column = claim.drafts[-1]
-            if self.tries(self.slot_cells.accept, column, self.slot_cells[column].endpoint):
+            if self.tries(self.slot_cells.accept, column, claim.serial, self.slot_cells[column].endpoint):
                 self.earlier[claim.serial] = claim.live
                 claim.live = claim.drafts.pop()
         return launched
@@ -75,6 +75,38 @@ class RejectsAtClose(Tempted):
     """Frees the columns of a closed request at once, though a step in flight is about to write them."""
 
     def depart(self, claim: Request, keep: bool) -> Landing:
-        while claim.in_flight and claim.drafts and self.tries(self.slot_cells.vacate, "reject", claim.drafts[-1]):
+        while claim.in_flight and claim.drafts and self.tries(
+                self.slot_cells.vacate, "reject", claim.drafts[-1], request=claim.serial):
             claim.drafts.pop()
         return super().depart(claim, keep)
+
+
+class MeetsAnothersColumns(Tempted):
+    """Sees the columns of other requests that are planned or have landed, when it takes a step of its own."""
+
+    def columns(self, claim: Request) -> list[int]:
+        """Return the columns of other requests."""
+        return [slot for other in self.requests.values() if other is not claim for slot in other.drafts]
+
+
+@stopped_by("Slot", "reject", "draft", "request == owner")
+class RejectsAnothersColumn(MeetsAnothersColumns):
+    """Frees the columns of another request before it asks for its own slots."""
+
+    def extend(self, request: str, to: int, draft: int = 0) -> Grant | Refused:
+        claim = self.requests[request]
+        for slot in self.columns(claim):
+            self.tries(self.slot_cells.vacate, "reject", slot, request=claim.serial)
+        return super().extend(request, to, draft)
+
+
+@stopped_by("Slot", "accept", "draft", "request == owner")
+class GoesOnInAnothersColumn(MeetsAnothersColumns):
+    """Takes the column of another request for its live slot."""
+
+    def grant_live(self, claim: Request) -> None:
+        for slot in self.columns(claim) if claim.live == NULL else ():
+            if self.tries(self.slot_cells.accept, slot, claim.serial, self.slot_cells[slot].endpoint):
+                claim.live = slot
+                return
+        super().grant_live(claim)

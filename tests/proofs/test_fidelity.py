@@ -106,7 +106,7 @@ def protected(cells: Cells, row: Row, case: Case) -> None:
 
 def accepted(cells: Cells, row: Row, case: Case) -> None:
     assert isinstance(cells, SlotCells)
-    cells.accept(0, case.facts["accepted_length"])
+    cells.accept(0, ACTOR, case.facts["accepted_length"])
 
 
 def leased(cells: Cells, row: Row, case: Case) -> None:
