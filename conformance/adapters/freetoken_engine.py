@@ -77,8 +77,9 @@ class Engine(scheduler_module.Scheduler):  # type: ignore[misc]  # FreeToken shi
         self.chunk_size = configuration.chunk_size
         self.config = SimpleNamespace(page_size=page, tp_info=SimpleNamespace(size=1))
         self.linear_pool: WatchedPool | None = None
-        self.enter()
+        self.enter()  # a pool asks for the ranks of the process
         self.pool = self.make_pool(configuration)
+        self.enter()
         rows = torch.zeros((configuration.max_live + 1, pages * page), dtype=torch.int32)  # the last one is a dummy's
         self.engine = self._stand_in(rows, pages, page)
         self.device, self.stream = CPU, _Stream()

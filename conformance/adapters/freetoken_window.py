@@ -23,7 +23,6 @@ WINDOW = 4
 MOST_REQUESTS = 4
 """Each request at once adds its part to the least window pool that FreeToken builds (hybrid_swa_pool.py:375-400)."""
 
-
 FORWARDS_PER_CHUNK = 4
 """A decoding request's window is freed after every quarter of a chunk's tokens, so that a request lives to see it."""
 

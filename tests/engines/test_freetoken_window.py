@@ -87,14 +87,19 @@ PROMPT = (*(b"a" * 30), *b"bcb")
 """Its digits of chance give a request an answer as long as FreeToken allows it here."""
 
 
-def long_answer(said: int, anchor: int, then: tuple[int, ...], reads: int) -> Schedule:
-    """One request says `said` tokens one by one, the opener of a call as number `anchor`; another then reads them."""
+def long_answer(said: int, anchor: int, reads: tuple[int, ...]) -> Schedule:
+    """One request says `said` tokens one by one, the opener of a call as number `anchor`; others come back behind it.
+
+    Each of them has the first of `reads` tokens, and goes on in its own way.
+    """
     answer = tuple(ANCHOR if place == anchor else ord("b") for place in range(said + 1))
     text = PROMPT + answer
     operations: list[Operation] = [Open("r1", PROMPT, answer), Extend("r1", len(PROMPT)), Land()]
     for length in range(len(PROMPT) + 1, len(PROMPT) + said + 1):
         operations += [Extend("r1", length), Land()]
-    operations += [Close("r1", keep=True), Land(), Open("r2", text[:reads] + then), Extend("r2", reads + len(then))]
+    operations += [Close("r1", keep=True), Land()]
+    for number, shared in enumerate(reads, 2):
+        operations += [Open(f"r{number}", (*text[:shared], *b"ccc")), Close(f"r{number}", keep=True)]
     groups = freetoken_window.SIZES["freetoken:window"][1].groups
     header = Header(
         "long-answer", 1, 4, {"kv": 1600, "window": 1600}, anchor=ANCHOR, max_live=2, groups=groups,
@@ -103,23 +108,24 @@ def long_answer(said: int, anchor: int, then: tuple[int, ...], reads: int) -> Sc
     return Schedule(header, tuple(operations))
 
 
+P = len(PROMPT)
+
+
 @needs_peer
-@pytest.mark.parametrize(("said", "anchor", "reads", "hit"), [
-    (60, -1, len(PROMPT), len(PROMPT)),
-    (60, -1, len(PROMPT) + 60, len(PROMPT) + 60),
-    (60, -1, len(PROMPT) + 30, len(PROMPT)),
-    (33, 30, len(PROMPT) + 31, len(PROMPT) + 31),
-    (60, 30, len(PROMPT) + 31, len(PROMPT)),
-], ids=["prompt-end", "answer-end", "inside-the-answer", "anchor", "anchor-long-ago"])
+@pytest.mark.parametrize(("said", "anchor", "hits"), [
+    (60, -1, {P: P, P + 30: P, P + 60: P + 60}),
+    (33, 30, {P + 31: P + 31, P + 20: P}),
+    (60, 30, {P + 31: P}),
+], ids=["no-call", "a-call", "a-call-long-ago"])
 def test_a_long_answer_keeps_windows_where_its_readers_come_back(
-    said: int, anchor: int, reads: int, hit: int, tmp_path: Path
+    said: int, anchor: int, hits: dict[int, int], tmp_path: Path
 ) -> None:
     schedule, trace = tmp_path / "long.jsonl", tmp_path / "trace.jsonl"
-    write_schedule(schedule, long_answer(said, anchor, tuple(b"ccc"), reads))
+    write_schedule(schedule, long_answer(said, anchor, tuple(hits)))
     run = milepost("replay", str(schedule), "--record", str(trace))
     assert run.returncode == 0, run.stdout
     lines = [json.loads(line) for line in trace.read_text().splitlines()]
-    assert [line["got"]["hit"]["length"] for line in lines if line.get("op") == "open"] == [0, hit]
+    assert [line["got"]["hit"]["length"] for line in lines if line.get("op") == "open"] == [0, *hits.values()]
     landed = [line["got"]["landing"]["tables"] for line in lines if line.get("op") == "land"]
     held = [sum(cell >= 0 for cell in tables["r1"]["window"]) for tables in landed if "r1" in tables]
     assert len(held) > said and max(held) < len(PROMPT)

@@ -184,6 +184,13 @@ PADDING = Piece(
 )
 """The change that ends finding 4, in vLLM's loop; the adapter follows that loop in a function of its own."""
 
+SEED = (
+    Piece(_MODEL + ":MambaHybridModelState", "add_request", "super().add_request(req_index, new_req_data)", "pass"),
+    Piece(_MODEL + ":MambaHybridModelState", "add_request", "mamba_block_size = self.cache_config.mamba_block_size",
+          "mamba_block_size = self.cache_config.block_size"),
+)
+"""The line of #55600 as it was before 0.33.0: the running column is counted in blocks of another group."""
+
 _PADDING = Piece("milepost.conformance.adapters.vllm_scheduler:Vllm", "_padding", "(running or hit)", "hit")
 
 REPAIRS: dict[str, Edit] = {
