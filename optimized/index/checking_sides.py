@@ -50,15 +50,17 @@ def _marks(index: PrefixIndex, window: Window, edges: list[Edge]) -> list[Mark]:
 
 
 def _forgotten_strips(index: PrefixIndex, chain: Chain) -> list[Strip]:
-    """Return the strips of earlier epochs that leases still hold, parents first."""
+    """Return the strips of earlier epochs that leases hold, parents first: a child may begin where its parent does."""
     found: dict[Strip, None] = {}
     for lease in index.leases:
         strip, end = lease.strips[chain.number], lease.strip_ends[chain.number]
         strip = holder(strip, end) if lease.stale and strip else None
+        path: list[Strip] = []
         while strip is not None and strip not in found and strip.parent is not strip:
-            found[strip] = None
+            path.append(strip)
             strip = strip.parent
-    return sorted(found, key=lambda strip: strip.start)
+        found.update(dict.fromkeys(reversed(path)))
+    return list(found)
 
 
 def check_sides(index: PrefixIndex, edges: list[Edge]) -> None:

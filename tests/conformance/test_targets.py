@@ -65,7 +65,7 @@ def test_a_name_that_stands_for_nothing_says_what_would(name: str, kind: type[Ki
 
 
 def test_the_bare_name_of_an_engine_stands_for_all_its_configurations() -> None:
-    assert names_for("freetoken") == ["freetoken:page1", "freetoken:page16"]
+    assert names_for("freetoken") == ["freetoken:page1", "freetoken:page16", "freetoken:window", "freetoken:compressed"]
     assert names_for("reference") == ["reference"]
     assert names_for("milepost") == ["milepost"]
     assert names_for("acme:make") == ["acme:make"]

@@ -229,6 +229,29 @@ def test_a_window_and_a_state_cut_a_hit_in_turn_until_both_agree() -> None:
     index.release(other)
 
 
+def test_readers_of_what_a_reset_forgot_are_counted_through_edges_without_a_page_of_the_group() -> None:
+    wide = Group("wide", GroupKind.COMPRESSED, "wide", page_size=16, ratio=4)
+    index = PrefixIndex(4, 16, states=False, sides=(wide,), ghosts=4)
+    leases = []
+    for number, (end, branch) in enumerate([(32, 0), (32, 20), (32, 24), (32, 28), (16, 0), (32, 0), (32, 20)]):
+        run = packed([1] * (branch or end) + [2] * (end - (branch or end)))
+        leases.append(lease := index.lease(index.match(run, cap=16)))
+        cells = [100 * number + page for page in range((end - lease.length) // 4)]
+        if cells:
+            index.publish(lease, run[4 * lease.length :], cells, start=lease.length)
+        leased = index.leased_columns(lease, "wide")
+        fresh = {column: 1000 + 10 * number + column for column in range(len(leased), lease.length // 16)}
+        index.publish_side(lease, "wide", fresh)
+        index.check()
+    before = {cell: held.leases for cell, held in index.inventory().items() if held.leases}
+    index.reset()
+    assert {cell: held.leases for cell, held in index.inventory().items()} == before
+    for lease in leases:
+        index.release(lease)
+        index.check()
+    assert not index.inventory()
+
+
 def test_what_is_in_use_is_no_duplicate_to_be_given_up() -> None:
     for group in (WINDOW, COARSE):
         index = filled((group,))
