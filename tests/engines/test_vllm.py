@@ -51,7 +51,7 @@ def milepost(*arguments: str) -> subprocess.CompletedProcess[str]:
 @needs_peer
 @pytest.mark.parametrize("name", vllm.SIZES)
 def test_a_short_campaign_finds_nothing_but_what_is_known_and_has_its_evidence(name: str, tmp_path: Path) -> None:
-    run = milepost("run", REPAIRED.get(name, name), "--schedules", "50", "--report", str(tmp_path))
+    run = milepost("run", REPAIRED.get(name, name), "--schedules", "70", "--report", str(tmp_path))
     report: dict[str, Any] = json.loads((tmp_path / "report.json").read_text())
     assert report["faults"] == [], run.stdout
     drafts = any(one.drafts for one in vllm.TARGETS[name])
