@@ -37,7 +37,8 @@ class Detection:
 def first_fault(name: str, seed: int) -> Detection | None:
     """Judge one mutant in this process until it is found out; None where it is not."""
     bench = Bench(resolve(f"mutant:{name}"))
-    source = SeededSource(seed, 40, (), lambda configuration: bench.build(configuration).capabilities)
+    profile = MUTANTS[name].profile
+    source = SeededSource(seed, 40, (), lambda configuration: bench.build(configuration).capabilities, profile)
     started, operations = time.perf_counter(), 0
     for number in range(LONGEST_SEARCH):
         outcome, _ = bench.run(source.schedule(number))
