@@ -64,7 +64,7 @@ _PAGED: tuple[Minimum, ...] = (
     Minimum("re-granted-cells", 50, 1),
     Minimum("duplicates", 400),
     Minimum("decode-steps", 200, 1),
-    Minimum("refused-then-continued", 1500),
+    Minimum("refused-then-continued", 2000),
     Minimum("closes-kept", 100, 1),
     Minimum("unaligned-ends", 100, 0, lambda one: boundary_grid(one.page_size, one.chunk_size) > 1),
     Minimum("batched-steps", 800, 1, lambda one: one.batched_steps),

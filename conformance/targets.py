@@ -129,7 +129,7 @@ SHIPPED: tuple[Shipped, ...] = (
     ),
     Shipped(
         "sglang:rust-window-released", "milepost.conformance.adapters.sglang", "make_rust_window_released",
-        "SGLang: its compiled tree core, window and states, a left window's lock released early", "sglang",
+        "SGLang: its compiled tree core, window and states, locks released early", "sglang",
     ),
     Shipped(
         "sglang:rust-window-only", "milepost.conformance.adapters.sglang", "make_rust_window_only",
@@ -149,7 +149,7 @@ SHIPPED: tuple[Shipped, ...] = (
     ),
     Shipped(
         "sglang:python-window-released", "milepost.conformance.adapters.sglang", "make_python_window_released",
-        "SGLang: its Python tree core, window and states, a left window's lock released early", "sglang",
+        "SGLang: its Python tree core, window and states, locks released early", "sglang",
     ),
     Shipped(
         "sglang:python-window-only", "milepost.conformance.adapters.sglang", "make_python_window_only",

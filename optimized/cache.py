@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from milepost.optimized.auditing import Audit, Moment, StrayWrite
 from milepost.optimized.contents import ContentIds
-from milepost.optimized.declaration import declare
+from milepost.optimized.declaration import declare, possible_layout
 from milepost.optimized.errors import BadInput, UnknownRequest
 from milepost.optimized.events import EventWriter
 from milepost.optimized.explaining import Explanation, Lookup
 from milepost.optimized.index import Match, PrefixIndex
-from milepost.optimized.index.packing import TOKEN_BYTES
+from milepost.optimized.index.packing import TOKEN_BYTES, whole
 from milepost.optimized.inventory import account, inventory, verify
 from milepost.optimized.keeping import CellKeeper
 from milepost.optimized.memory import Memory, Payloads, Shapes
 from milepost.optimized.pools import FROZEN, CellPool
 from milepost.optimized.requests import Columns, Flight, FrozenSlot, Plan, Request
 from milepost.spec.answers import Evicted, Frozen, Grant, Hit, Landing, Launched, Phase, Refused, ResetDone
-from milepost.spec.capabilities import Capabilities, Configuration, complaints
+from milepost.spec.capabilities import Capabilities, Configuration
 from milepost.spec.geometry import lies_on
-from milepost.spec.layout import Layout, make_layout
 from milepost.spec.payload import Content
 from milepost.spec.policies import EvictionPolicy, FreezePolicy
 from milepost.spec.seam import Holding
@@ -102,7 +100,11 @@ class PrefixCache(CellKeeper):
         if reason := self.objection(len(tokens)):
             return self._refused("open", reason)
         # A resumed request holds its snapshot and its live slot at once.
-        match = self.index.match(packed, tuple(sorted(namespace)), cap=None if self.fits(len(tokens), hit=True) else 0)
+        try:
+            space = tuple(sorted(namespace))
+            match = self.index.match(packed, space, cap=None if self.fits(len(tokens), hit=True) else 0)
+        except TypeError as error:
+            raise BadInput(f"a namespace is pairs of words: {error}") from None
         claim = self._enrol(request, packed, content, match)
         self.counts.found(claim.lookup)
         return Hit(match.length, claim.table())
@@ -123,6 +125,7 @@ class PrefixCache(CellKeeper):
             name, self.opened, self.layout, lease, bytearray(packed), dict(content), lookup, match.cells.tolist(), sides
         )
         self.requests[name], self.names[claim.serial] = claim, name
+        claim.last_content = max(content, default=-1)
         claim.length = claim.landed = match.length
         claim.source = match.state if isinstance(match.state, int) else NULL
         return claim
@@ -150,14 +153,18 @@ class PrefixCache(CellKeeper):
         """Plan tokens [length, to): pages, the live slot at first, a frozen slot and drafts where they can be had."""
         self.operations += 1
         claim = self.request(request)
+        if not whole(to, draft):
+            raise BadInput(f"an extend is to a whole number of tokens, and of drafts, not to {to!r} and {draft!r}")
         if claim.planned or to <= claim.length:
             return self._refused("extend", "no-progress")
         if claim.drafted:
             return self._refused("extend", "in-flight", text="how many draft tokens stand is not known yet")
         plan = Plan(claim.length, self.reach(claim, to))
+        if plan.stop <= claim.length:
+            return self._refused("extend", "no-page")
         if reason := self.shortage(self.missing_pages(claim, plan.stop), int(claim.live == NULL)):
             return self._refused("extend", reason)
-        self.grant(claim, plan, draft)
+        self.grant(claim, plan, min(draft, self.configuration.speculates))
         claim.planned = plan
         self.planned.append(claim)
         frozen = ((self.state, plan.frozen.cell, plan.frozen.position),) if plan.frozen else ()
@@ -193,8 +200,9 @@ class PrefixCache(CellKeeper):
         flight = next((flight for flight in self.flights if flight.step == step), None)
         if flight is None:
             raise UnknownRequest(f"step {step} is not in flight")
+        self._must_be_possible(flight, accepted)
         packed = [
-            self.contents.pack(sampled.get(claim.name, ()), len(claim.tokens) // TOKEN_BYTES, claim.content)
+            self.contents.pack(sampled.get(claim.name, ()), len(claim.tokens) // TOKEN_BYTES, claim.later_content)
             for claim, _, _ in flight.spans
         ]
         self.flights.remove(flight)
@@ -209,6 +217,17 @@ class PrefixCache(CellKeeper):
         if failures:
             raise failures[0]
         return Landing({claim.name: claim.table() for claim, _, _ in flight.spans})
+
+    def _must_be_possible(self, flight: Flight, accepted: Mapping[str, int]) -> None:
+        """Raise BadInput where a landing cannot be: before an earlier one, or with more drafts than there are."""
+        if not isinstance(accepted, Mapping):
+            raise BadInput(f"accepted drafts are counted by request, not {accepted!r}")
+        for claim, start, _ in flight.spans:
+            if start > min(claim.starts):
+                raise BadInput(f"step {flight.step} of request '{claim.name}' cannot land before its earlier step")
+            taken = accepted.get(claim.name, 0)
+            if claim.serial in flight.drafting and not (whole(taken) and 0 <= taken <= claim.drafted):
+                raise BadInput(f"request '{claim.name}' has {claim.drafted} drafts, and {taken!r} of them are accepted")
 
     def _learn(self, claim: Request, packed: bytes, said: tuple[int, ...]) -> None:
         """Append what the model said, and note where the first call of a tool begins."""
@@ -310,7 +329,7 @@ class PrefixCache(CellKeeper):
     def evict(self, group: str, cells: int) -> Evicted:
         """Evict the cells of a group's pool that the policy puts first, and what falls with them."""
         self.operations += 1
-        if group not in self.group_pools or cells < 0:
+        if group not in self.group_pools or not whole(cells) or cells < 0:
             groups = " and ".join(self.group_pools)
             raise BadInput(f"cannot evict {cells} cells of group '{group}': groups are {groups}")
         given_up: list[Cell] = []
@@ -360,22 +379,6 @@ class PrefixCache(CellKeeper):
         if self._payloads is None:
             self._payloads = Payloads(self.memory)
         return self._payloads
-
-
-def possible_layout(configuration: Configuration) -> Layout:
-    """Return the groups that a configuration asks for; BadInput where they are none that this cache can have."""
-    try:
-        layout = make_layout(configuration)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-    for group in (layout.full, *layout.sides):
-        if layout.recurrent and group.pool == layout.recurrent.pool:
-            raise BadInput(f"group '{group.name}' shares pool '{group.pool}' with states, which are no pages")
-    declared = declare(configuration, layout, layout.grid(configuration.chunk_size))
-    found = complaints(replace(declared, cells_per_request={}))  # a pool too small for a step refuses what it can't do
-    if found or configuration.speculates < 0:
-        raise BadInput(found[0] if found else f"speculates starts at 0, not {configuration.speculates}")
-    return layout
 
 
 def make(configuration: Configuration) -> PrefixCache:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from milepost import __version__
-from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid
-from milepost.spec.layout import Layout
+from milepost.optimized.errors import BadInput
+from milepost.spec.capabilities import Capabilities, Configuration, Fidelity, FreezeGrid, complaints
+from milepost.spec.layout import Layout, make_layout
 
 CELLS_PER_REQUEST = 3
 """Slots that one request may hold beside draft columns: live, frozen, and the snapshot that it restores from."""
@@ -48,3 +49,19 @@ def declare(configuration: Configuration, layout: Layout, grid: int) -> Capabili
         promises=("deterministic", "not-inert", "exact-accounting", "strict-boundaries", "admits-when-idle"),
         smallest_cacheable=grid + 1,
     )
+
+
+def possible_layout(configuration: Configuration) -> Layout:
+    """Return the groups that a configuration asks for; BadInput where they are none that this cache can have."""
+    try:
+        layout = make_layout(configuration)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    for group in (layout.full, *layout.sides):
+        if layout.recurrent and group.pool == layout.recurrent.pool:
+            raise BadInput(f"group '{group.name}' shares pool '{group.pool}' with states, which are no pages")
+    declared = declare(configuration, layout, layout.grid(configuration.chunk_size))
+    found = complaints(replace(declared, cells_per_request={}))  # a pool too small for a step refuses what it can't do
+    if found or configuration.speculates < 0:
+        raise BadInput(found[0] if found else f"speculates starts at 0, not {configuration.speculates}")
+    return layout

@@ -50,7 +50,10 @@ class CellKeeper(SideKeeper):
         due = frozen is not None and frozen.position <= claim.publishable
         stop = floor_to(self.page_size, claim.publishable)
         if stop > claim.lease.length or due:
-            self._publish_full(claim, stop, due)
+            if claim.blocked and claim.in_flight and not due:  # likely still: ask with one page before all are packed
+                self._publish_full(claim, claim.lease.length + self.page_size, due)
+            if due or (stop > claim.lease.length and not (claim.blocked and claim.in_flight)):
+                self._publish_full(claim, stop, due)
         if self.layout.sides:
             self.publish_sides(claim)
 
@@ -86,6 +89,7 @@ class CellKeeper(SideKeeper):
             self.slots.publish(states[position], claim.serial)
             if self.audit:
                 self.audit.donate(states[position], digests[position], position, claim.lease.namespace)
+        claim.blocked = published.blocked
         self.tell()
         self._count(published, (published.length - before) // self.page_size)
         return published

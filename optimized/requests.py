@@ -50,7 +50,8 @@ class Request:
     shared, the others private. `live_is_set` is false until the step that zeroes or restores the live slot was
     launched. `starts` are where the launched steps begin that have not landed. `drafts` are the slots of the planned or
     running step's draft columns, which are `drafted` many. `anchor` is the position behind the opener of the first tool
-    call, 0 before it.
+    call, 0 before it. `last_content` is the last position that has a content. `blocked` is true where the last publish
+    was stopped by a duplicate, since a step in flight used the request's own page.
     """
 
     name: str
@@ -73,8 +74,15 @@ class Request:
     drafts: list[int] = field(default_factory=list)
     drafted: int = 0
     anchor: int = 0
+    last_content: int = -1
+    blocked: bool = False
     keep: bool = False
     closing: bool = False
+
+    @property
+    def later_content(self) -> Mapping[int, str]:
+        """The contents behind the tokens that are known: hardly ever any, since placeholders stand in prompts."""
+        return self.content if self.last_content >= len(self.tokens) // TOKEN_BYTES else {}
 
     @property
     def in_flight(self) -> int:

@@ -134,6 +134,8 @@ class ReferenceCache(StepKeeper):
         if claim.drafted:
             return Refused("in-flight", "how many draft tokens stand is not known yet")
         stop = self.reach(claim, to)
+        if stop <= claim.length:
+            return Refused("no-page", "a window needs more pages than its pool has")
         if reason := self.shortage(self.missing_pages(claim, stop), int(claim.live == NULL)):
             return Refused(reason)
         claim.planned = Plan(claim.length, stop)
@@ -141,7 +143,7 @@ class ReferenceCache(StepKeeper):
         self.grant_pages(claim, stop)
         self.grant_live(claim)
         self.plan_freeze(claim, claim.planned)
-        self.plan_drafts(claim, claim.planned, draft)
+        self.plan_drafts(claim, claim.planned, min(draft, self.configuration.speculates))
         return self.grant(claim, claim.planned)
 
     def grant(self, claim: Request, plan: Plan) -> Grant:

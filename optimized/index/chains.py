@@ -35,12 +35,12 @@ class Chain(Side, PageBook[Strip]):
 
     # Finding and leases.
 
-    def deepest(self, path: list[Edge], live: int, n: int, grid: int) -> int:
-        """Return the greatest multiple of the grid not beyond `n` to which the pages reach."""
-        while live >= 0 and not path[live].strips[self.number].cells:
-            live -= 1
-        reach = path[live].strips[self.number].live_end * self.page_size if live >= 0 else 0
-        return n if n <= reach else reach - reach % grid
+    def deepest(self, path: list[Edge], level: int, n: int, grid: int) -> tuple[int, int]:
+        """Return the greatest multiple of the grid not beyond `n` to which the pages reach, and at which level."""
+        while level >= 0 and not path[level].strips[self.number].cells:
+            level -= 1
+        reach = path[level].strips[self.number].live_end * self.page_size if level >= 0 else 0
+        return (n if n <= reach else reach - reach % grid), level
 
     def hit_cells(self, path: list[Edge], live: int, length: int) -> tuple[int, np.ndarray]:
         """Return the first column that a hit needs, and the cells from there on."""

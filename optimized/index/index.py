@@ -21,15 +21,13 @@ from milepost.optimized.index.edge import NOWHERE, Edge, holder
 from milepost.optimized.index.errors import BadCell, BadLength, BadTokens, CellInUse, NothingNew, NotLeased, StaleMatch
 from milepost.optimized.index.leases import Lease
 from milepost.optimized.index.matching import Match, look_up, seek, still_true
-from milepost.optimized.index.packing import TOKEN_BYTES, Tokens, packed
+from milepost.optimized.index.packing import TOKEN_BYTES, Tokens, packed, whole
 from milepost.optimized.index.publishing import Offer, donate, page_before, publish_pages
+from milepost.optimized.index.sides import FULL_AND_RECURRENT, must_fit_beside
 from milepost.optimized.index.tree import AnySide, Tree
 from milepost.optimized.index.windows import Window
 from milepost.spec.capabilities import Group
 from milepost.spec.policies import BranchAndPromptEnd, EvictionPolicy, FreezePolicy, LeastRecentlyUsed
-from milepost.spec.words import GroupKind
-
-FULL_AND_RECURRENT = (FULL, RECURRENT)
 
 BEYOND_CELLS = 1 << 31
 """Page cells lie below."""
@@ -59,24 +57,16 @@ class PrefixIndex:
         sides: Sequence[Group] = (),
     ) -> None:
         self.page_size, self.grid, self.states = page_size, page_size if grid is None else grid, states
+        if not whole(page_size, self.grid, ghosts):
+            raise BadLength("page_size, grid and ghosts are whole numbers")
         if page_size < 1 or self.grid < 1 or self.grid % page_size or ghosts < 0:
             raise BadLength("page_size starts at 1, the grid is a multiple of it, and ghosts start at 0")
         self.freeze = freeze or BranchAndPromptEnd()
-        self._must_fit_beside(sides)
+        must_fit_beside(sides, self.grid)
         self.tree = Tree(page_size, ghosts, eviction or LeastRecentlyUsed(), listened, sides)
         self._sides = {side.name: side for side in self.tree.sides}
         self.leases: set[Lease] = set()
         self.epoch = 0
-
-    def _must_fit_beside(self, sides: Sequence[Group]) -> None:
-        names = [group.name for group in sides]
-        if len({*names, *FULL_AND_RECURRENT}) < len(names) + len(FULL_AND_RECURRENT):
-            raise BadLength(f"side groups have names of their own, not {', '.join(names)}")
-        for group in sides:
-            if group.kind not in (GroupKind.WINDOW, GroupKind.COMPRESSED):
-                raise BadLength(f"group '{group.name}' is {group.kind}, and side groups are windows or compressed")
-            if group.page_size < 1 or self.grid % group.page_size:
-                raise BadLength(f"the grid {self.grid} is no multiple of the page {group.page_size} of '{group.name}'")
 
     # Finding.
 
@@ -86,8 +76,8 @@ class PrefixIndex:
         The hit ends before the last token, which is always computed. BadTokens where the tokens are none.
         """
         match = Match(self.tree, packed(tokens), namespace, cap)
-        if cap is not None and cap < 0:
-            raise BadLength(f"a cap starts at 0, not {cap}")
+        if cap is not None and not (whole(cap) and cap >= 0):
+            raise BadLength(f"a cap is a whole number from 0, not {cap}")
         try:
             look_up(match, self.page_size, self.grid, self.states)
         except TypeError as error:
@@ -97,6 +87,8 @@ class PrefixIndex:
     def refresh(self, match: Match) -> Match:
         """Return the match itself if nothing that it saw has changed, else a new one."""
         generation = self.tree.generation
+        if match.tree is not self.tree:
+            raise StaleMatch("another index gave the match")
         if match.generation == generation:
             return match
         if not still_true(match):
@@ -149,6 +141,7 @@ class PrefixIndex:
             edge.stamps[end - edge.start - 1] = tree.tick()
             lease.edge, lease.end = edge, end
             for side in tree.sides:
+                match.side(side.name)  # it stays what it is now, whatever becomes of the path
                 side.lease(lease, match.path, match.live, match.length)
         if match.snapshot is not None:
             tree.claim_snapshot(match.snapshot)
@@ -249,7 +242,7 @@ class PrefixIndex:
 
     def _must_be_new_states(self, states: Mapping[int, Hashable], stop: int) -> None:
         for n in states:
-            if n < 1 or n % self.grid or n > stop or not self.states:
+            if not whole(n) or n < 1 or n % self.grid or n > stop or not self.states:
                 raise BadLength(f"no state can stand at {n}: its grid is {self.grid}, and the tokens end at {stop}")
         try:
             cells = set(states.values())
@@ -274,9 +267,11 @@ class PrefixIndex:
         """
         self.must_be_leased(lease)
         side = self._side(name)
+        if not whole(*cells, busy):
+            raise BadLength(f"columns are whole numbers: {list(cells)}, busy from {busy}")
         if misfit := side.misfit(lease, cells):
             raise BadLength(misfit)
-        if any(not 0 <= cell < BEYOND_CELLS for cell in cells.values()):
+        if not whole(*cells.values()) or any(not 0 <= cell < BEYOND_CELLS for cell in cells.values()):
             raise BadCell(f"a page cell is an integer from 0 to 2**31 - 1: {list(cells.values())}")
         new = set(cells.values())
         if len(new) < len(cells) or not side.held_pages.keys().isdisjoint(new):
@@ -291,6 +286,7 @@ class PrefixIndex:
 
     def leased_columns(self, lease: Lease, name: str) -> KeysView[int] | range:
         """Return the columns of a side group that a lease has: of a compressed group, the first ones."""
+        self.must_be_leased(lease)
         side = self._side(name)
         return lease.windows[side.number].keys() if isinstance(side, Window) else range(lease.strip_ends[side.number])
 
@@ -310,7 +306,7 @@ class PrefixIndex:
         if not isinstance(side, Window):
             raise BadLength(f"'{name}' is no window: its pages stay leased as long as the path")
         columns = list(columns)
-        if not lease.windows[side.number].keys() >= set(columns):
+        if len(set(columns)) < len(columns) or not lease.windows[side.number].keys() >= set(columns):
             raise NotLeased(f"the lease has not all of columns {columns} of '{name}'")
         return [one for column in columns for one in side.release_column(lease, column)]
 
@@ -329,7 +325,7 @@ class PrefixIndex:
         and are not counted. Nothing else ever falls with what is evicted.
         """
         for name, count in counts.items():
-            if count < 0 or (name not in FULL_AND_RECURRENT and name not in self._sides):
+            if not whole(count) or count < 0 or (name not in FULL_AND_RECURRENT and name not in self._sides):
                 known = ", ".join((*FULL_AND_RECURRENT, *self._sides))
                 raise BadLength(f"there is no eviction of {count} {name}: counts start at 0, groups are {known}")
         self.tree.generation += 1

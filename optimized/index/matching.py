@@ -9,6 +9,7 @@ import numpy as np
 from milepost.optimized.index.answers import FULL, RECURRENT, Reason, SideHit
 from milepost.optimized.index.comparing import common_pages
 from milepost.optimized.index.edge import NO_CHILDREN, Edge, Mark
+from milepost.optimized.index.errors import StaleMatch
 from milepost.optimized.index.packing import TOKEN_BYTES
 from milepost.optimized.index.tree import Tree
 from milepost.optimized.index.windows import Window
@@ -27,8 +28,8 @@ class Match:
     """
 
     __slots__ = (
-        "_page_size", "_top", "_uncapped", "branch", "cap", "cells", "cuts", "edge", "end", "follows", "generation",
-        "grid", "known_length", "kv_length", "length", "live", "namespace", "path", "snapshot", "states",
+        "_page_size", "_parts", "_top", "_uncapped", "branch", "cap", "cells", "cuts", "edge", "end", "follows",
+        "generation", "grid", "known_length", "kv_length", "length", "live", "namespace", "path", "snapshot", "states",
         "stops_inside", "tokens", "tree",
     )  # fmt: skip
 
@@ -54,6 +55,7 @@ class Match:
         self.tree, self.generation = tree, tree.generation
         self.tokens, self.namespace, self.cap = tokens, namespace, cap
         self.path: list[Edge] = []
+        self._parts: dict[str, SideHit] = {}
 
     @property
     def state(self) -> Hashable:
@@ -82,18 +84,31 @@ class Match:
         return reasons
 
     def side(self, name: str) -> SideHit:
-        """Return the hit's part of a side group; KeyError where there is none of that name."""
-        for side in self.tree.sides:
-            if side.name == name:
-                return SideHit(*side.hit_cells(self.path, self.live, self.length)) if self.end else SideHit(0, NO_CELLS)
-        raise KeyError(name)
+        """Return the hit's part of a side group; KeyError where there is none of that name.
+
+        StaleMatch where the tree has changed since, unless the match was leased before: then it stays as it was.
+        """
+        if name not in self._parts:
+            self._must_be_true()
+            side = {side.name: side for side in self.tree.sides}[name]
+            hit = side.hit_cells(self.path, self.live, self.length) if self.end else (0, NO_CELLS)
+            self._parts[name] = SideHit(*hit)
+        return self._parts[name]
+
+    def _must_be_true(self) -> None:
+        if self.generation != self.tree.generation and not still_true(self):
+            raise StaleMatch("what the match saw has changed since: refresh it first")
 
     @property
     def offers(self) -> dict[str, int]:
-        """How many tokens each group could have offered by itself, on the grid and without a cap; full KV anywhere."""
+        """How many tokens each group could have offered by itself, on the grid and without a cap; full KV anywhere.
+
+        StaleMatch where the tree has changed since.
+        """
+        self._must_be_true()
         offers = {FULL.value: self.kv_length}
         for side in self.tree.sides:
-            offers[side.name] = side.deepest(self.path, self.live, self._top, self.grid) if self.live >= 0 else 0
+            offers[side.name] = side.deepest(self.path, self.live, self._top, self.grid)[0] if self.live >= 0 else 0
         if self.states:
             snapshot = _deepest(self.path, self.live, self._top // self._page_size)[0]
             offers[RECURRENT.value] = snapshot.end * self._page_size if snapshot else 0
@@ -161,33 +176,38 @@ def _deepest(path: list[Edge], live: int, limit: int) -> tuple[Mark | None, int]
 def joint_end(match: Match, limit: int) -> tuple[int, tuple[Cut, ...]]:
     """Return the deepest boundary not beyond `limit` at which every group can end, and who cut it on the way there.
 
-    A fixed point that only shrinks, as in `spec.resume.joint`. What is short enough for a compressed group stays so.
+    A fixed point that only shrinks, as in `spec.resume.joint`: each group goes on where on the path it was. What is
+    short enough for a compressed group stays so. Of each group there is one cut, in the order of their last words.
     """
     path, live, grid, n = match.path, match.live, match.grid, limit
     if live < 0:
         return 0, ()
-    cuts: list[Cut] = []
+    cuts: dict[str, Cut] = {}
     for chain in match.tree.chains:
-        n = _cut(cuts, chain.name, n, chain.deepest(path, live, n, grid))
+        n = _cut(cuts, chain.name, n, chain.deepest(path, live, n, grid)[0])
     windows = match.tree.windows
     offers = len(windows) + match.states
+    levels = [live] * offers
     asked = agreed = 0
     while n and agreed < offers:
-        number = asked % offers - match.states
+        turn = asked % offers
+        number, level = turn - match.states, levels[turn]
         if number < 0:
-            snapshot = _deepest(path, live, n // match._page_size)[0]
+            snapshot, level = _deepest(path, level, n // match._page_size)
             name, at = RECURRENT.value, snapshot.end * match._page_size if snapshot else 0
         else:
-            name, at = windows[number].name, windows[number].deepest(path, live, n, grid)
+            name = windows[number].name
+            at, level = windows[number].deepest(path, level, n, grid)
+        levels[turn] = level
         agreed = agreed + 1 if at == n else 1
         n, asked = _cut(cuts, name, n, at), asked + 1
-    return n, tuple(cuts)
+    return n, tuple(cuts.values())
 
 
-def _cut(cuts: list[Cut], name: str, before: int, after: int) -> int:
-    """Note where a group shortens the hit."""
+def _cut(cuts: dict[str, Cut], name: str, before: int, after: int) -> int:
+    """Note where a group shortens the hit, last; where it did before, from which length it did so first."""
     if after < before:
-        cuts.append(Cut(name, before, after))
+        cuts[name] = Cut(name, cuts.pop(name).before if name in cuts else before, after)
     return after
 
 

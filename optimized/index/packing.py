@@ -46,3 +46,8 @@ def _from_numpy(tokens: np.ndarray) -> bytes:
         if int(tokens.min()) < bounds.min or int(tokens.max()) > bounds.max:
             raise BadTokens("a token id is outside int32")
     return tokens.astype("<i4").tobytes()
+
+
+def whole(*values: object) -> bool:
+    """Tell whether all values are whole numbers, as Python and numpy have them."""
+    return all(hasattr(value, "__index__") for value in values)

@@ -6,14 +6,18 @@ with it; the full page never goes for it. Positions count a group's own pages fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from milepost.optimized.index.answers import GivenUp
+from milepost.optimized.index.answers import FULL, RECURRENT, GivenUp
+from milepost.optimized.index.errors import BadLength
 from milepost.spec.capabilities import Group
+from milepost.spec.words import GroupKind
 
 if TYPE_CHECKING:
     from milepost.optimized.index.tree import Tree
+
+FULL_AND_RECURRENT = (FULL, RECURRENT)
 
 
 class Side:
@@ -38,3 +42,17 @@ class Side:
         given_up: GivenUp = [(self.name, cell) for cell in cells]
         self.tree.note_removed(given_up)
         return given_up
+
+
+def must_fit_beside(groups: Sequence[Group], grid: int) -> None:
+    """Raise BadLength unless these groups can stand beside a full one, with hits on this grid."""
+    names = [group.name for group in groups]
+    if len({*names, *FULL_AND_RECURRENT}) < len(names) + len(FULL_AND_RECURRENT):
+        raise BadLength(f"side groups have names of their own, not {', '.join(names)}")
+    for group in groups:
+        if group.kind not in (GroupKind.WINDOW, GroupKind.COMPRESSED):
+            raise BadLength(f"group '{group.name}' is {group.kind}, and side groups are windows or compressed")
+        if group.kind is GroupKind.WINDOW and group.window < 1:
+            raise BadLength(f"group '{group.name}' is a window of no tokens")
+        if group.page_size < 1 or grid % group.page_size:
+            raise BadLength(f"the grid {grid} is no multiple of the page {group.page_size} of '{group.name}'")

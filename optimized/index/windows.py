@@ -29,33 +29,35 @@ class Window(Side):
 
     # Finding.
 
-    def deepest(self, path: list[Edge], live: int, n: int, grid: int) -> int:
+    def deepest(self, path: list[Edge], level: int, n: int, grid: int) -> tuple[int, int]:
         """Return the greatest multiple of the grid not beyond `n` before which the whole window is there.
 
-        It jumps over runs of pages that are too short, and over tombstones.
+        It jumps over runs of pages that are too short, and over tombstones. With it comes the level of the path from
+        which to look for what is shallower; looking begins at `level`.
         """
         while n > 0:
             first, stop = first_column(self.group, n), n // self.page_size
             if first >= stop:
-                return n
-            begin, end = self._run(path, live, first, stop)
+                return n, level
+            begin, end, level = self._run(path, level, first, stop)
             if end == stop and begin <= first:
-                return n
+                return n, level
             n = (begin if end == stop else end) * self.page_size
             n -= n % grid
-        return 0
+        return 0, level
 
-    def _run(self, path: list[Edge], live: int, first: int, stop: int) -> tuple[int, int]:
-        """Return where the last pages before `stop` begin and end that have no tombstone between them.
+    def _run(self, path: list[Edge], level: int, first: int, stop: int) -> tuple[int, int, int]:
+        """Return where the last pages before `stop` begin and end that have no tombstone between them, and their level.
 
         Nothing before `first` is looked at.
         """
-        level, below, marks = live, 0, path[live].windows[self.number]
+        marks = path[level].windows[self.number]
         while not (below := bisect_right(marks, stop, key=END)):
             if not level:
-                return 0, 0
+                return 0, 0, 0
             level -= 1
             marks = path[level].windows[self.number]
+        found = level
         begin = end = marks[below - 1].end
         while begin > first:
             pages = _unbroken(marks, below, begin - first)
@@ -67,7 +69,7 @@ class Window(Side):
             if not level or marks[-1].end != begin:
                 break
             level, below = level - 1, len(marks)
-        return begin, end
+        return begin, end, found
 
     def between(self, path: list[Edge], live: int, first: int, stop: int) -> list[Mark]:
         """Return the pages of columns [first, stop) of a path."""

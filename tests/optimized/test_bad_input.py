@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from milepost.conformance.layouts import FIRST
 from milepost.optimized.cache import PrefixCache, make
 from milepost.optimized.errors import BadInput, BadPolicy, UnknownRequest
 from milepost.optimized.memory import Memory, Payloads, Shapes
 from milepost.optimized.pools import CellPool, PoolError
+from milepost.reference.cache import make as make_reference
 from milepost.spec.answers import Grant, Hit, Phase, Refused
 from milepost.spec.capabilities import Configuration, Group
 from milepost.spec.layout import make_layout
@@ -248,3 +250,73 @@ FULL, WINDOW = Group("kv", GroupKind.FULL, "kv", page_size=4), Group("w", GroupK
 def test_groups_that_cannot_be_are_refused_when_the_cache_is_built(sizes: Configuration, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         PrefixCache(sizes, warns=False)
+
+
+def speculating() -> PrefixCache:
+    """Return a cache in which r1 decodes with two drafts in flight."""
+    cache = PrefixCache(replace(FIRST["hybrid-window"], speculates=2), warns=False)
+    cache.open("r1", PROMPT, (), {})
+    cache.extend("r1", len(PROMPT))
+    cache.land(cache.launch().step, {}, {"r1": (7,)})
+    granted = cache.extend("r1", len(PROMPT) + 1, 5)
+    assert isinstance(granted, Grant)
+    assert granted.draft == 2  # no more than it speculates on
+    cache.launch()
+    return cache
+
+
+@pytest.mark.parametrize(("accepted", "says"), [
+    ({"r1": 3}, "'r1' has 2 drafts, and 3 of them are accepted"),
+    ({"r1": -1}, "'r1' has 2 drafts, and -1 of them are accepted"),
+    ({"r1": None}, "'r1' has 2 drafts, and None of them are accepted"),
+    (None, "accepted drafts are counted by request, not None"),
+])
+def test_a_landing_of_impossible_drafts_changes_nothing(accepted: Any, says: str) -> None:
+    cache = speculating()
+    before = cache.inventory()
+    with pytest.raises(BadInput, match=says):
+        cache.land(2, accepted, {"r1": (8, 9)})
+    assert cache.inventory() == before
+    cache.check()
+    cache.land(2, {"r1": 2}, {"r1": (8, 9, 10)})
+    cache.check()
+
+
+def test_a_request_s_steps_land_in_their_order() -> None:
+    cache = PrefixCache(Configuration(), warns=False)
+    cache.open("r1", PROMPT, (), {})
+    steps = []
+    for stop in (8, 20):
+        cache.extend("r1", stop)
+        steps.append(cache.launch().step)
+    with pytest.raises(BadInput, match="step 2 of request 'r1' cannot land before its earlier step"):
+        cache.land(steps[1], {}, {"r1": (7,)})
+    for step in steps:
+        cache.land(step, {}, {})
+    cache.close("r1", keep=True)
+    cache.check()
+
+
+def test_a_step_that_its_window_has_no_pages_for_is_refused() -> None:
+    groups = (FULL, replace(WINDOW, page_size=2, window=23))
+    for build in (make, make_reference):
+        cache: Any = build(Configuration(4, 8, {"kv": 20, "w": 4}, groups=groups))
+        cache.open("r1", tuple(range(7)), (), {})
+        for stop in (7, 8):
+            assert isinstance(cache.extend("r1", stop), Grant)
+            cache.land(cache.launch().step, {}, {"r1": (7,)})
+        assert cache.extend("r1", 9).reason == "no-page"
+
+
+@pytest.mark.parametrize("call", [
+    lambda cache: cache.extend("r1", "8"), lambda cache: cache.extend("r1", 8, None),
+    lambda cache: cache.evict("kv", 1.5), lambda cache: cache.evict("kv", "1"),
+    lambda cache: cache.open("r2", PROMPT, 5, {}), lambda cache: cache.open("r2", PROMPT, (("salt", []),), {}),
+])
+def test_what_is_no_number_and_no_namespace_is_told(call: Callable[[PrefixCache], object]) -> None:
+    cache = PrefixCache(Configuration(), warns=False)
+    cache.open("r1", PROMPT, (), {})
+    with pytest.raises(ValueError, match=r"whole number|cannot evict|namespace"):
+        call(cache)
+    cache.check()
+

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -20,11 +21,12 @@ from milepost.optimized.index import (
     PrefixIndex,
     Reason,
     SideStored,
+    StaleMatch,
     matching,
     packed,
     windows,
 )
-from milepost.optimized.index.edge import Run
+from milepost.optimized.index.edge import Edge, Run
 from milepost.optimized.index.windows import Window
 from milepost.spec.capabilities import Group
 from milepost.spec.layout import first_column
@@ -267,12 +269,68 @@ def test_what_is_in_use_is_no_duplicate_to_be_given_up() -> None:
         index.check()
 
 
+def test_a_match_keeps_its_part_once_leased_and_is_told_to_be_stale_otherwise() -> None:
+    index = filled((WINDOW, COARSE))
+    leased, other = index.match(packed([1] * 25)), index.match(packed([1] * 25))
+    index.lease(leased)
+    before = {name: leased.side(name).cells.tolist() for name in ("window", "coarse")}
+    branch = packed([1] * 16 + [9] * 8)
+    lease = index.lease(index.match(branch))
+    index.publish(lease, branch[4 * lease.length :], [900, 901], start=lease.length)  # parts the path of both
+    assert {name: leased.side(name).cells.tolist() for name in ("window", "coarse")} == before
+    for ask in (lambda: other.side("window"), lambda: other.offers):
+        with pytest.raises(StaleMatch, match="refresh it first"):
+            ask()
+    assert index.refresh(other).side("coarse").cells.tolist() == before["coarse"]
+
+
+class Path(list[Edge]):
+    """A path that counts how often one of its edges is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, level: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(level)
+
+
+def looks_at(edges: int) -> int:
+    """Return how many looks at edges it takes to find that windows and states never agree, one page on each edge."""
+    side = Group("window", GroupKind.WINDOW, "window", page_size=4, window=4)
+    index, cells = PrefixIndex(4, 4, sides=(side,)), count()
+    run = list(range(4 * edges))
+    for number in range(edges):
+        for tokens in (run[: 4 * number + 4], [*run[: 4 * number], *[-1 - number] * 4]):
+            lease = index.lease(index.match(packed(tokens)))
+            start, length = lease.length, len(tokens)
+            new = [next(cells) for _ in range((length - start) // 4)]
+            states = {length: next(cells)} if number % 2 else {}
+            index.publish(lease, packed(tokens[start:]), new, states, start=start)
+            if not number % 2:
+                index.publish_side(lease, "window", {number: next(cells)})
+            index.release(lease)
+    match = index.match(packed([*run, 0]))
+    assert (match.length, len(match.cuts), len(match.path)) == (0, 2, edges)
+    match.path = Path(match.path)
+    assert matching.joint_end(match, 4 * edges) == (0, match.cuts)
+    return match.path.looks
+
+
+def test_groups_that_disagree_all_the_way_are_found_out_in_one_walk() -> None:
+    assert looks_at(200) < 2.2 * looks_at(100)
+
+
 def test_listeners_hear_of_side_pages() -> None:
     stored = [event for event in filled((WINDOW, COARSE)).events() if isinstance(event, SideStored)]
     assert [(event.group, event.length, event.cell, event.page) for event in stored if event.group == "coarse"] == [
         ("coarse", 8, 200, 101), ("coarse", 16, 201, 103), ("coarse", 24, 202, 105), ("coarse", 32, 203, 107),
     ]
     assert len(stored) == 20
+
+
+def other_lease() -> Lease:
+    other = PrefixIndex(4)
+    return other.lease(other.match([1]))
 
 
 @pytest.mark.parametrize(("call", "error", "says"), [
@@ -284,6 +342,15 @@ def test_listeners_hear_of_side_pages() -> None:
     (lambda index, lease: index.publish_side(lease, "other", {1: 7}), BadLength, "there is no side group 'other'"),
     (lambda index, lease: index.release_columns(lease, "coarse", [0]), BadLength, "'coarse' is no window"),
     (lambda index, lease: index.release_columns(lease, "window", [5]), NotLeased, r"not all of columns \[5\]"),
+    (lambda index, lease: index.publish_side(lease, "coarse", {1: 7.5}), BadCell, "0 to 2"),
+    (lambda index, lease: index.publish_side(lease, "window", {"1": 7}), BadLength, "columns are whole numbers"),
+    (lambda index, lease: index.publish_side(lease, "window", {1: 8}, "x"), BadLength, "columns are whole numbers"),
+    (lambda index, lease: index.release_columns(lease, "window", [0, 0]), NotLeased, r"not all of columns \[0, 0\]"),
+    (lambda index, lease: index.evict({"window": 1, "coarse": 1.5}), BadLength, "no eviction of 1.5 coarse"),
+    (lambda index, lease: index.publish(lease, packed([1] * 16), range(4), {16.0: 9}), BadLength, "no state can stand"),
+    (lambda index, lease: index.match([1], cap="8"), BadLength, "a cap is a whole number"),
+    (lambda index, lease: index.leased_columns(other_lease(), "window"), NotLeased, "another index's"),
+    (lambda index, lease: index.refresh(PrefixIndex(4).match([1])), StaleMatch, "another index"),
     (lambda index, lease: index.evict({"other": 1}), BadLength, "groups are full, recurrent, window, coarse"),
 ])  # fmt: skip
 def test_what_is_asked_wrongly_changes_nothing(
@@ -304,6 +371,7 @@ def test_what_is_asked_wrongly_changes_nothing(
 @pytest.mark.parametrize(("sides", "says"), [
     ((WINDOW, WINDOW), "side groups have names of their own"),
     ((Group("full", GroupKind.WINDOW, "w", window=4),), "side groups have names of their own"),
+    ((Group("w", GroupKind.WINDOW, "w"),), "group 'w' is a window of no tokens"),
     ((Group("kv", GroupKind.FULL, "kv"),), "'kv' is full, and side groups are windows or compressed"),
     ((Group("w", GroupKind.WINDOW, "w", page_size=3, window=4),), "the grid 8 is no multiple of the page 3 of 'w'"),
 ])
