@@ -64,7 +64,7 @@ MUTANT_EDITS = (
          "plan.start, plan.stop)\n", "plan.start, plan.stop + 2)\n", WINDOW),
     Edit("hit-ignores-the-window", Window, Window.deepest, WHOLE, "if True:", WINDOW),
     Edit("window-may-have-a-hole", Window, Window.deepest, WHOLE, "if end == stop:", WINDOW),
-    Edit("compressed-is-taken-for-granted", Chain, Chain.deepest, "return n if n <= reach", "return n if True",
+    Edit("compressed-is-taken-for-granted", Chain, Chain.deepest, "n if n <= reach", "n if True",
          COMPRESSED),
     Edit("groups-end-at-their-own-pages", Chain, Chain.hit_cells,
          "length // self.page_size)", "length // self.page_size - 1)", COMPRESSED),
