@@ -25,9 +25,11 @@ class Chain(Side, PageBook[Strip]):
         Side.__init__(self, tree, group, full_page, number, rank)
         PageBook.__init__(self, {rank})
 
-    def tip_rank(self, run: Strip) -> int:
-        """Return the policy's rank of a strip's last page."""
-        return self.rank
+    def requeue(self, run: Strip) -> None:
+        """Queue a strip by its last page if nobody leases that and nothing real continues it; else withdraw it."""
+        live = len(run.cells)
+        idle = not run.live_children and run.protected < live
+        self.page_queue.place(run, self.rank, run.stamps[live - 1] if idle else 0)
 
     def strip(self, edge: Edge, parent: Edge | None) -> Strip:
         """Return a new edge's room for this group."""
@@ -125,9 +127,17 @@ class Chain(Side, PageBook[Strip]):
         return [] if strip is None else self._evict(strip)
 
     def _evict(self, strip: Strip) -> GivenUp:
-        cell = self.take_last(strip)
+        """Take the last page from an unleased tip; ancestors hear of it up to the first that still has any."""
+        cell, run = strip.cells.pop(), strip
         strip.stamps.pop()
         strip.edge.version = self.tree.generation
+        self.evictable_pages -= 1
+        del self.held_pages[cell]
+        self.requeue(run)
+        while not run.live and run.parent is not run:
+            run = run.parent
+            run.live_children -= 1
+            self.requeue(run)
         return self.gone([cell])
 
     def drop(self, edge: Edge, page: int) -> GivenUp:

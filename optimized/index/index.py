@@ -23,7 +23,7 @@ from milepost.optimized.index.leases import Lease
 from milepost.optimized.index.matching import Match, look_up, seek, still_true
 from milepost.optimized.index.packing import TOKEN_BYTES, Tokens, packed, whole
 from milepost.optimized.index.publishing import Offer, donate, page_before, publish_pages
-from milepost.optimized.index.sides import FULL_AND_RECURRENT, must_fit_beside
+from milepost.optimized.index.sides import must_fit_beside
 from milepost.optimized.index.tree import AnySide, Tree
 from milepost.optimized.index.windows import Window
 from milepost.spec.capabilities import Group
@@ -65,6 +65,10 @@ class PrefixIndex:
         must_fit_beside(sides, self.grid)
         self.tree = Tree(page_size, ghosts, eviction or LeastRecentlyUsed(), listened, sides)
         self._sides = {side.name: side for side in self.tree.sides}
+        self._evict_first: dict[str, Callable[[], GivenUp]] = {
+            FULL.value: self.tree.evict_first_page, RECURRENT.value: self.tree.evict_first_snapshot,
+            **{side.name: side.evict_first for side in self.tree.sides},
+        }
         self.leases: set[Lease] = set()
         self.epoch = 0
 
@@ -161,7 +165,9 @@ class PrefixIndex:
         if lease not in self.leases:
             raise NotLeased(UNKNOWN_LEASE)
         self.leases.remove(lease)
-        given_up: GivenUp = [one for side in self.tree.sides for one in side.release(lease)]
+        given_up: GivenUp = []
+        for side in self.tree.sides:
+            given_up += side.release(lease)
         if lease.edge is not None:
             edge = holder(lease.edge, lease.end)
             if lease.epoch != self.epoch:
@@ -325,13 +331,13 @@ class PrefixIndex:
         and are not counted. Nothing else ever falls with what is evicted.
         """
         for name, count in counts.items():
-            if not whole(count) or count < 0 or (name not in FULL_AND_RECURRENT and name not in self._sides):
-                known = ", ".join((*FULL_AND_RECURRENT, *self._sides))
+            if name not in self._evict_first or not (count.__class__ is int or whole(count)) or count < 0:
+                known = ", ".join(self._evict_first)
                 raise BadLength(f"there is no eviction of {count} {name}: counts start at 0, groups are {known}")
         self.tree.generation += 1
         given_up: GivenUp = []
         for name, count in counts.items():
-            evict_first = self._evict_first(name)
+            evict_first = self._evict_first[name]
             for _ in range(count):
                 evicted = evict_first()
                 if not evicted:
@@ -343,11 +349,6 @@ class PrefixIndex:
         """Evict the cell that goes first among groups that share a pool, and what falls with it."""
         orders = [(order, name) for name in names if (order := self._order(name)) is not None]
         return self.evict({min(orders)[1]: 1}) if orders else []
-
-    def _evict_first(self, name: str) -> Callable[[], GivenUp]:
-        if name == FULL:
-            return self.tree.evict_first_page
-        return self.tree.evict_first_snapshot if name == RECURRENT else self._side(name).evict_first
 
     def _order(self, name: str) -> tuple[int, int] | None:
         if name == FULL:

@@ -30,9 +30,10 @@ class Lease:
         self.end = 0
         self.snapshot: Mark | None = None
         tree = index.tree
-        self.windows: tuple[dict[int, Mark], ...] = tuple([{} for _ in tree.windows]) if tree.sides else ()
-        self.strips: list[Strip | None] = [None] * len(tree.chains)
-        self.strip_ends = [0] * len(tree.chains)
+        if tree.sides:
+            self.windows: tuple[dict[int, Mark], ...] = tuple([{} for _ in tree.windows])
+            self.strips: list[Strip | None] = [None] * len(tree.chains)
+            self.strip_ends = [0] * len(tree.chains)
 
     @property
     def length(self) -> int:

@@ -27,9 +27,14 @@ class Ledger(PageBook[Edge]):
         self.clock += 1
         return self.clock
 
-    def tip_rank(self, run: Edge) -> int:
-        """Return the policy's rank of an edge's last real page, by whether a snapshot stands at its end."""
-        return self.page_ranks[bool(run.marks) and run.marks[-1].end == run.start + len(run.cells)]
+    def requeue(self, run: Edge) -> None:
+        """Queue an edge by its last page if nobody leases that and nothing real continues it; else withdraw it."""
+        live = len(run.cells)
+        if run.live_children or run.protected == live:
+            self.page_queue.place(run, run.rank, 0)
+            return
+        at_end = bool(run.marks) and run.marks[-1].end == run.start + live
+        self.page_queue.place(run, self.page_ranks[at_end], run.stamps[live - 1])
 
     # Snapshots: marks on edges.
 

@@ -20,21 +20,13 @@ class PageBook(Generic[AnyRun]):
         # A dictionary without values: a set of that many takes up to three times as much.
         self.held_pages: dict[int, None] = {}
 
-    def tip_rank(self, run: AnyRun) -> int:
-        """Return the policy's rank of a run's last page."""
-        raise NotImplementedError
-
     def requeue(self, run: AnyRun) -> None:
         """Queue a run by its last page if nobody leases that and nothing real continues it; else withdraw it."""
-        live = len(run.cells)
-        if run.live_children or run.protected == live:
-            self.page_queue.place(run, run.rank, 0)
-        else:
-            self.page_queue.place(run, self.tip_rank(run), run.stamps[live - 1])
+        raise NotImplementedError
 
     def put(self, run: AnyRun, cells: Sequence[int]) -> None:
         """Add real pages, whose stamps are there, to a run; ancestors hear of it up to the first that had any below."""
-        live = run.live
+        live = bool(run.cells) or run.live_children > 0
         run.cells.extend(cells)
         self.evictable_pages += len(cells)
         self.held_pages.update(dict.fromkeys(cells))
@@ -44,18 +36,6 @@ class PageBook(Generic[AnyRun]):
             live = run.live
             run.live_children += 1
             self.requeue(run)
-
-    def take_last(self, run: AnyRun) -> int:
-        """Take the last real page from an unleased tip; ancestors hear of it up to the first that still has any."""
-        cell = run.cells.pop()
-        self.evictable_pages -= 1
-        del self.held_pages[cell]
-        self.requeue(run)
-        while not run.live and run.parent is not run:
-            run = run.parent
-            run.live_children -= 1
-            self.requeue(run)
-        return cell
 
     def protect(self, run: AnyRun, pages: int) -> None:
         """Set how many of a run's pages are leased."""

@@ -144,9 +144,10 @@ class Tree(Ledger):
 
     def evict_page(self, edge: Edge) -> GivenUp:
         """Evict the last real page of a tip, and what stands and hangs there; its tokens stay as a ghost."""
-        end = edge.live_end
+        cell, end = edge.cells.pop(), edge.live_end + 1
         snapshot = edge.snapshot_at(end)
-        cell = self.take_last(edge)
+        self.evictable_pages -= 1
+        del self.held_pages[cell]
         edge.version = self.generation
         given_up: GivenUp = [(FULL, cell)]
         self.note_removed(given_up)
@@ -154,7 +155,10 @@ class Tree(Ledger):
         self.ghosts[self.clock] = edge
         if snapshot:
             given_up += self.evict_snapshot(snapshot)
-            self.requeue(edge)
+        self.requeue(edge)
+        if not edge.cells and edge.parent is not edge:  # its parent has pages of its own, or is a root
+            edge.parent.live_children -= 1
+            self.requeue(edge.parent)
         for side in self.sides:
             given_up += side.drop(edge, end)
         if len(self.ghosts) > self.ghost_limit:
