@@ -248,7 +248,7 @@ class PrefixIndex:
 
     def _must_be_new_states(self, states: Mapping[int, Hashable], stop: int) -> None:
         for n in states:
-            if not whole(n) or n < 1 or n % self.grid or n > stop or not self.states:
+            if not (n.__class__ is int or whole(n)) or n < 1 or n % self.grid or n > stop or not self.states:
                 raise BadLength(f"no state can stand at {n}: its grid is {self.grid}, and the tokens end at {stop}")
         try:
             cells = set(states.values())

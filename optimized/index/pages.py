@@ -33,9 +33,10 @@ class PageBook(Generic[AnyRun]):
         self.requeue(run)
         while not live and run.parent is not run:
             run = run.parent
-            live = run.live
+            live = bool(run.cells) or run.live_children > 0
             run.live_children += 1
-            self.requeue(run)
+            if run.queued:  # what continues it is no longer nothing
+                self.page_queue.place(run, run.rank, 0)
 
     def protect(self, run: AnyRun, pages: int) -> None:
         """Set how many of a run's pages are leased."""
