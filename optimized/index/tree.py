@@ -51,14 +51,14 @@ class Tree(Ledger):
         root = self.roots.get(namespace)
         if root is None:
             root = self.roots[namespace] = Root(namespace)
-            self._add_sides(root, None)
+            if self.sides:
+                self._add_sides(root, None)
         return root
 
     def _add_sides(self, edge: Edge, parent: Edge | None) -> None:
         """Give a new edge room for what will hang on it of other groups."""
-        if self.sides:
-            edge.windows = tuple([] for _ in self.windows)
-            edge.strips = tuple(chain.strip(edge, parent) for chain in self.chains)
+        edge.windows = tuple([] for _ in self.windows)
+        edge.strips = tuple(chain.strip(edge, parent) for chain in self.chains)
 
     # Growing.
 
@@ -67,7 +67,8 @@ class Tree(Ledger):
         if edge.children is not NO_CHILDREN or edge.parent is edge:
             size, parent = self.page_bytes, edge
             edge = Edge(parent, parent.start + len(parent.stamps), run[:size], run[size:])
-            self._add_sides(edge, parent)
+            if self.sides:
+                self._add_sides(edge, parent)
             if parent.children is NO_CHILDREN:
                 parent.children = {edge.first: edge}
             else:
@@ -96,7 +97,8 @@ class Tree(Ledger):
         size = (end - lower.start) * self.page_bytes
         parent = lower.parent
         upper = Edge(parent, lower.start, lower.first, lower.rest[: size - self.page_bytes])
-        self._add_sides(upper, parent)
+        if self.sides:
+            self._add_sides(upper, parent)
         parent.children[upper.first] = upper
         upper.marks = [mark for mark in lower.marks if mark.end <= end] or NO_MARKS
         lower.marks = [mark for mark in lower.marks if mark.end > end] or NO_MARKS
