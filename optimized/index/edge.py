@@ -149,10 +149,7 @@ class Edge(Run):
     __slots__ = ("children", "first", "marked_children", "marks", "rest", "strips", "version", "windows")
 
     def __init__(self, parent: Edge | None, start: int, first: bytes, rest: bytes | bytearray) -> None:
-        self.parent = parent or self  # what Run does, without a call: an edge is made for each branching
-        self.start = start
-        self.cells, self.stamps, self.readers = array("i"), array("q"), NO_READERS
-        self.protected = self.leased_children = self.live_children = self.queued = self.rank = 0
+        super().__init__(parent, start)
         self.first = first
         self.rest = bytearray(rest) if rest else NO_REST
         self.children = NO_CHILDREN
