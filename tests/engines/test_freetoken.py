@@ -7,10 +7,8 @@ made one, these tests are skipped and say so.
 from __future__ import annotations
 
 import json
-import subprocess
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +18,7 @@ from milepost.conformance.targets import SHIPPED, peer_python
 from milepost.spec.capabilities import Configuration
 
 from .freetoken_edits import BREAKS
+from .peer_runs import PeerRuns, report_of
 
 HERE = Path(__file__).resolve().parent
 PEER = peer_python("freetoken")
@@ -31,19 +30,8 @@ WANTED = ("hits", "restores", "re-granted-cells", "landings-after-aborts", "gran
 """What a short campaign must have reached, besides what its profile asks for."""
 
 
-def in_peer(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run FreeToken's interpreter in this folder, where the edits are a module."""
-    command = [str(PEER), *arguments]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS, check=False)
-
-
-def milepost(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return in_peer("-m", "milepost.cli.main", *arguments)
-
-
-def report_of(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return report
+PEER_RUNS = PeerRuns(PEER, SECONDS)
+in_peer, milepost = PEER_RUNS.run, PEER_RUNS.milepost
 
 
 @needs_peer

@@ -7,9 +7,7 @@ are skipped and say so.
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +17,8 @@ from milepost.conformance.files import write_schedule
 from milepost.conformance.targets import peer_python
 from milepost.spec.operations import Close, Extend, Land, Open, Operation
 from milepost.spec.schedule import Header, Schedule
+
+from .peer_runs import PeerRuns, report_of
 
 HERE = Path(__file__).resolve().parent
 FINDINGS = HERE.parents[1] / "docs" / "findings" / "freetoken"
@@ -36,19 +36,8 @@ FAULTY = {
 """The schedules of the page of findings, and what each shows."""
 
 
-def in_peer(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run FreeToken's interpreter in this folder, where the edits are a module."""
-    command = [str(PEER), *arguments]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS, check=False)
-
-
-def milepost(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return in_peer("-m", "milepost.cli.main", *arguments)
-
-
-def report_of(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return report
+PEER_RUNS = PeerRuns(PEER, SECONDS)
+in_peer, milepost = PEER_RUNS.run, PEER_RUNS.milepost
 
 
 @needs_peer

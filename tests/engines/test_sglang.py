@@ -7,7 +7,6 @@ made one, these tests are skipped and say so.
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
@@ -25,6 +24,7 @@ from milepost.conformance.targets import SHIPPED, peer_python
 from milepost.spec.capabilities import Configuration
 from milepost.spec.words import GroupKind
 
+from .peer_runs import PeerRuns, report_of
 from .sglang_edits import EDITS
 
 HERE = Path(__file__).resolve().parent
@@ -50,19 +50,8 @@ FAULTY = {
 }
 
 
-def in_peer(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run SGLang's interpreter in this folder, where the edits are a module."""
-    command = [str(PEER), "-W", "ignore", *arguments]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS, check=False)
-
-
-def milepost(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return in_peer("-m", "milepost.cli.main", *arguments)
-
-
-def report_of(folder: Path) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return report
+PEER_RUNS = PeerRuns(PEER, SECONDS, ("-W", "ignore"))
+in_peer, milepost = PEER_RUNS.run, PEER_RUNS.milepost
 
 
 @cache

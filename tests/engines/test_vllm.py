@@ -21,6 +21,7 @@ from milepost.conformance.errors import AdapterError, UsageError
 from milepost.conformance.targets import SHIPPED, peer_python
 from milepost.spec.capabilities import Configuration
 
+from .peer_runs import PeerRuns
 from .vllm_edits import BREAKS, REPAIRS
 
 HERE = Path(__file__).resolve().parent
@@ -38,14 +39,8 @@ WANTED = ("hits", "deep-hits", "restores", "re-granted-cells", "landings-after-a
 DRAFTED = ("drafts-rejected", "drafts-accepted-in-part", "drafts-accepted", "boundaries-inside-drafts")
 
 
-def in_peer(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run vLLM's interpreter in this folder, where the edits are a module."""
-    command = [str(PEER), *arguments]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS, check=False)
-
-
-def milepost(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return in_peer("-m", "milepost.cli.main", *arguments)
+PEER_RUNS = PeerRuns(PEER, SECONDS)
+in_peer, milepost = PEER_RUNS.run, PEER_RUNS.milepost
 
 
 @needs_peer
